@@ -1,0 +1,28 @@
+/* reason: why a letter is dead, as a word, and the subject it is published under. */
+#ifndef LAZARET_CORE_REASON_H
+#define LAZARET_CORE_REASON_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+#define REASON_RETRIES_EXHAUSTED "retries_exhausted"
+#define REASON_NOT_RETRYABLE "not_retryable"
+#define REASON_DEPENDENCY_DOWN "dependency_down"
+#define REASON_NOT_IDEMPOTENT "not_idempotent"
+#define REASON_UNDELIVERABLE "undeliverable"
+#define REASON_MALFORMED "malformed"
+#define REASON_TIMEOUT_IN_PROGRESS "timeout_in_progress"
+#define REASON_AGENT_CRASHED "agent_crashed"
+#define REASON_POLICY_DENIED "policy_denied"
+
+/* reason_subject is the subject of a reason, by the table of INTERFACES 4: dlq.agent.unknown for an
+ * unknown reason of source "warren", dlq.task.unknown for any other. */
+struct slice reason_subject(struct slice reason, struct slice source);
+
+/* reason_family is the background system's word for it: retry-exhausted, policy-blocked,
+ * receipt-invalid, background-failed or unknown. */
+const char *reason_family(struct slice reason);
+
+#endif
