@@ -1,0 +1,525 @@
+/* live: one array of slots, four hash tables, two heaps, the ready lists, and what keeps them in
+ * step.
+ *
+ * Where a job hangs follows from its state:
+ *
+ *     pending    the ready list of its lane and priority
+ *     scheduled  the heap `due`, by due_at
+ *     running    the heap `leases`, by due_at
+ *
+ * and in every state in the table by seq and by id, and in those by key when it has keys.
+ *
+ * Only live_put needs memory, and it takes all that it needs before it changes anything: a lane is
+ * made when a job is put, whatever its state, so that coming due cannot fail. */
+#include "store/live.h"
+
+#include "base/heap.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "store/names.h"
+#include "store/ready.h"
+#include "store/slot.h"
+#include "store/table.h"
+
+struct live {
+    struct slots slots;
+    struct names names;
+    struct ready ready;
+    struct table tables[SLOT_INDEX_COUNT];
+    struct heap due;
+    struct heap leases;
+};
+
+/* -- the hash tables --------------------------------------------------------------------------- */
+
+static const struct job *job_at(const void *owner, uint32_t number)
+{
+    return &slots_at(&((const struct live *)owner)->slots, number)->job;
+}
+
+static uint64_t seq_hash(const void *owner, uint32_t number)
+{
+    return (uint64_t)job_at(owner, number)->seq;
+}
+
+static uint64_t id_hash(const void *owner, uint32_t number)
+{
+    return job_at(owner, number)->id_hash;
+}
+
+static uint64_t idempotency_hash(const void *owner, uint32_t number)
+{
+    return job_at(owner, number)->idempotency_hash;
+}
+
+static uint64_t retry_key_hash(const void *owner, uint32_t number)
+{
+    return job_at(owner, number)->retry_key_hash;
+}
+
+static uint32_t *chain_at(const void *owner, uint32_t number, enum slot_index index)
+{
+    return &slots_at(&((const struct live *)owner)->slots, number)->chain[index];
+}
+
+static uint32_t *seq_link(const void *owner, uint32_t number)
+{
+    return chain_at(owner, number, SLOT_BY_SEQ);
+}
+
+static uint32_t *id_link(const void *owner, uint32_t number)
+{
+    return chain_at(owner, number, SLOT_BY_ID);
+}
+
+static uint32_t *idempotency_link(const void *owner, uint32_t number)
+{
+    return chain_at(owner, number, SLOT_BY_IDEMPOTENCY);
+}
+
+static uint32_t *retry_key_link(const void *owner, uint32_t number)
+{
+    return chain_at(owner, number, SLOT_BY_RETRY_KEY);
+}
+
+static const struct table_kind kinds[SLOT_INDEX_COUNT] = {
+    [SLOT_BY_SEQ] = {seq_hash, seq_link},
+    [SLOT_BY_ID] = {id_hash, id_link},
+    [SLOT_BY_IDEMPOTENCY] = {idempotency_hash, idempotency_link},
+    [SLOT_BY_RETRY_KEY] = {retry_key_hash, retry_key_link},
+};
+
+/* hangs_in says what a job is found by in a table; 0 when it does not hang there. */
+static uint64_t hangs_in(const struct job *job, enum slot_index index)
+{
+    switch (index) {
+    case SLOT_BY_SEQ:
+        return (uint64_t)job->seq;
+    case SLOT_BY_ID:
+        return job->id_hash;
+    case SLOT_BY_IDEMPOTENCY:
+        return job->idempotency_hash;
+    default:
+        return job->retry_key_hash;
+    }
+}
+
+/* -- making and freeing ------------------------------------------------------------------------ */
+
+static void position_moved(void *owner, uint32_t number, uint32_t position)
+{
+    slots_at(&((struct live *)owner)->slots, number)->position = position;
+}
+
+struct live *live_new(void)
+{
+    struct live *live = mem_zalloc(sizeof(*live));
+    if (!live)
+        return NULL;
+    slots_init(&live->slots);
+    names_init(&live->names);
+    ready_init(&live->ready, &live->slots, &live->names);
+    for (int i = 0; i < SLOT_INDEX_COUNT; i++)
+        table_init(&live->tables[i], &kinds[i], live);
+    heap_init(&live->due, position_moved, live);
+    heap_init(&live->leases, position_moved, live);
+    return live;
+}
+
+void live_clear(struct live *live)
+{
+    heap_release(&live->leases);
+    heap_release(&live->due);
+    for (int i = 0; i < SLOT_INDEX_COUNT; i++)
+        table_release(&live->tables[i]);
+    ready_release(&live->ready);
+    names_release(&live->names);
+    slots_release(&live->slots);
+}
+
+void live_free(struct live *live)
+{
+    if (!live)
+        return;
+    live_clear(live);
+    mem_free(live);
+}
+
+/* -- names ------------------------------------------------------------------------------------- */
+
+bool live_queue_set(struct live *live, uint32_t queue, struct slice name, bool paused)
+{
+    return names_queue_set(&live->names, queue, name, paused);
+}
+
+bool live_queue_find(const struct live *live, struct slice name, uint32_t *out)
+{
+    return names_queue_find(&live->names, name, out);
+}
+
+struct slice live_queue_name(const struct live *live, uint32_t queue)
+{
+    const struct queue_entry *entry = names_queue(&live->names, queue);
+    return entry ? (struct slice){entry->name, entry->name_len} : (struct slice){0};
+}
+
+bool live_queue_is_paused(const struct live *live, uint32_t queue)
+{
+    const struct queue_entry *entry = names_queue(&live->names, queue);
+    return entry && entry->paused;
+}
+
+uint32_t live_queue_max(const struct live *live)
+{
+    return live->names.queue_count ? live->names.queue_count - 1 : 0;
+}
+
+bool live_capabilities_set(struct live *live, uint32_t number, const struct slice *names,
+                           size_t count)
+{
+    return names_set_set(&live->names, number, names, count);
+}
+
+bool live_capabilities_find(const struct live *live, const struct slice *names, size_t count,
+                            uint32_t *out)
+{
+    return names_set_find(&live->names, names, count, out);
+}
+
+bool live_capabilities_known(const struct live *live, uint32_t number)
+{
+    return number == 0 || names_set(&live->names, number);
+}
+
+uint32_t live_capabilities_max(const struct live *live)
+{
+    return live->names.set_count ? live->names.set_count - 1 : 0;
+}
+
+/* -- putting and removing ---------------------------------------------------------------------- */
+
+/* heap_of is the heap that a state hangs in; NULL for the ready lists. */
+static struct heap *heap_of(struct live *live, uint8_t state)
+{
+    switch (state) {
+    case JOB_SCHEDULED:
+        return &live->due;
+    case JOB_RUNNING:
+        return &live->leases;
+    default:
+        return NULL;
+    }
+}
+
+static int64_t *count_of(struct live *live, const struct job *job)
+{
+    return &names_queue(&live->names, job->queue)->counts[job->state];
+}
+
+/* reserve takes the memory that the tables and the lane of a job will need. */
+static bool reserve(struct live *live, const struct job *job, uint32_t *lane)
+{
+    for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++)
+        if (hangs_in(job, i) && !table_reserve(&live->tables[i]))
+            return false;
+    *lane = ready_lane(&live->ready, job->queue, job->capabilities);
+    return *lane != SLOT_NONE;
+}
+
+static bool add(struct live *live, const struct job *job, uint32_t lane)
+{
+    struct heap *heap = heap_of(live, job->state);
+    uint32_t number = slots_take(&live->slots);
+    if (number == SLOT_NONE)
+        return false;
+    struct slot *slot = slots_at(&live->slots, number);
+    slot->job = *job;
+    slot->lane = lane;
+    slot->position = HEAP_NONE;
+    if (!heap) {
+        ready_add(&live->ready, number);
+    } else if (!heap_add(heap, job->due_at.us, number)) {
+        slots_give(&live->slots, number);
+        return false;
+    }
+    for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++)
+        if (hangs_in(job, i))
+            table_add(&live->tables[i], number);
+    ++*count_of(live, job);
+    return true;
+}
+
+/* leave takes a slot out of its heap or ready list. */
+static void leave(struct live *live, uint32_t number)
+{
+    struct slot *slot = slots_at(&live->slots, number);
+    struct heap *heap = heap_of(live, slot->job.state);
+    if (heap)
+        heap_remove(heap, slot->position);
+    else
+        ready_remove(&live->ready, number);
+}
+
+/* change_place moves a slot to where its next job state hangs; the slot still has the earlier one.
+ * Moving into a heap is the only step that can fail, and comes first or is undone. */
+static bool change_place(struct live *live, uint32_t number, const struct job *job)
+{
+    struct slot *slot = slots_at(&live->slots, number);
+    struct heap *from = heap_of(live, slot->job.state), *to = heap_of(live, job->state);
+    if (from && from == to) {
+        heap_update(to, slot->position, job->due_at.us);
+        return true;
+    }
+    if (from && to) {
+        heap_remove(from, slot->position);
+        if (heap_add(to, job->due_at.us, number))
+            return true;
+        BUG_ON(!heap_add(from, slot->job.due_at.us, number)); /* it has the room it had */
+        return false;
+    }
+    if (to && !heap_add(to, job->due_at.us, number))
+        return false;
+    if (from)
+        heap_remove(from, slot->position);
+    else
+        ready_remove(&live->ready, number);
+    return true;
+}
+
+static bool replace(struct live *live, uint32_t number, const struct job *job, uint32_t lane)
+{
+    struct slot *slot = slots_at(&live->slots, number);
+    bool rehang[SLOT_INDEX_COUNT];
+    if (!change_place(live, number, job))
+        return false;
+    --*count_of(live, &slot->job);
+    for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++) {
+        rehang[i] = hangs_in(&slot->job, i) != hangs_in(job, i);
+        if (rehang[i] && hangs_in(&slot->job, i))
+            table_remove(&live->tables[i], number);
+    }
+    slot->job = *job;
+    slot->lane = lane;
+    for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++)
+        if (rehang[i] && hangs_in(job, i))
+            table_add(&live->tables[i], number);
+    if (!heap_of(live, job->state))
+        ready_add(&live->ready, number);
+    ++*count_of(live, job);
+    return true;
+}
+
+static uint32_t find(const struct live *live, int64_t seq)
+{
+    return seq > 0 ? table_first(&live->tables[SLOT_BY_SEQ], (uint64_t)seq) : TABLE_NONE;
+}
+
+bool live_put(struct live *live, const struct job *job)
+{
+    uint32_t lane;
+    BUG_ON(job->seq <= 0);
+    BUG_ON(!job_is_live(job->state) || job->priority >= READY_PRIORITIES);
+    if (!reserve(live, job, &lane))
+        return false;
+    uint32_t number = find(live, job->seq);
+    return number == TABLE_NONE ? add(live, job, lane) : replace(live, number, job, lane);
+}
+
+void live_remove(struct live *live, int64_t seq)
+{
+    uint32_t number = find(live, seq);
+    if (number == TABLE_NONE)
+        return;
+    const struct job *job = job_at(live, number);
+    leave(live, number);
+    for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++)
+        if (hangs_in(job, i))
+            table_remove(&live->tables[i], number);
+    --*count_of(live, job);
+    slots_give(&live->slots, number);
+}
+
+/* -- finding ----------------------------------------------------------------------------------- */
+
+const struct job *live_by_seq(const struct live *live, int64_t seq)
+{
+    uint32_t number = find(live, seq);
+    return number == TABLE_NONE ? NULL : job_at(live, number);
+}
+
+/* next_by steps along a chain; *iter is one more than the slot that was returned last. */
+static const struct job *next_by(const struct live *live, enum slot_index index, uint64_t hash,
+                                 uint32_t *iter)
+{
+    const struct table *table = &live->tables[index];
+    uint32_t number;
+    if (hash == 0)
+        return NULL;
+    number = *iter ? table_next(table, hash, *iter - 1) : table_first(table, hash);
+    if (number == TABLE_NONE)
+        return NULL;
+    *iter = number + 1;
+    return job_at(live, number);
+}
+
+const struct job *live_next_by_id(const struct live *live, uint64_t hash, uint32_t *iter)
+{
+    return next_by(live, SLOT_BY_ID, hash, iter);
+}
+
+const struct job *live_next_by_key(const struct live *live, enum store_key which, uint64_t hash,
+                                   uint32_t *iter)
+{
+    return next_by(live, which == STORE_KEY_RETRY ? SLOT_BY_RETRY_KEY : SLOT_BY_IDEMPOTENCY, hash,
+                   iter);
+}
+
+size_t live_ready(struct live *live, const struct ready_query *query, struct job *out, size_t max)
+{
+    return ready_look(&live->ready, query, out, max);
+}
+
+/* -- time -------------------------------------------------------------------------------------- */
+
+void live_due(struct live *live, struct instant now)
+{
+    const struct heap_entry *min;
+    while ((min = heap_min(&live->due)) && min->key <= now.us) {
+        uint32_t number = min->handle;
+        struct job *job = &slots_at(&live->slots, number)->job;
+        heap_remove(&live->due, 0);
+        --*count_of(live, job);
+        job->state = JOB_PENDING;
+        ++*count_of(live, job);
+        ready_add(&live->ready, number);
+    }
+}
+
+size_t live_expired(struct live *live, struct instant now, struct job *out, size_t max)
+{
+    /* What has ended is a connected part at the top of the heap: a walk that turns back at the
+     * first entry that has not.  Each level down adds at most one to the stack. */
+    const struct heap *heap = &live->leases;
+    uint64_t stack[64] = {0};
+    size_t found = 0, depth = 1;
+    while (depth > 0 && found < max) {
+        uint64_t position = stack[--depth];
+        if (position >= heap->count || heap->entries[position].key > now.us)
+            continue;
+        out[found++] = *job_at(live, heap->entries[position].handle);
+        stack[depth++] = 2 * position + 2;
+        stack[depth++] = 2 * position + 1;
+    }
+    return found;
+}
+
+struct instant live_next_timer(const struct live *live)
+{
+    const struct heap_entry *due = heap_min(&live->due), *lease = heap_min(&live->leases);
+    struct instant next = INSTANT_NEVER;
+    if (due && due->key < next.us)
+        next.us = due->key;
+    if (lease && lease->key < next.us)
+        next.us = lease->key;
+    return next;
+}
+
+bool live_shift(struct live *live, struct span by)
+{
+    for (uint32_t i = 0; i < live->slots.used; i++) {
+        struct slot *slot = slots_at(&live->slots, i);
+        struct job *job = &slot->job;
+        bool running = job->state == JOB_RUNNING;
+        if (job->seq == 0 || (!running && (job->flags & JOB_RUN_AT)))
+            continue;
+        job->due_at = instant_add(job->due_at, by);
+        if (running && instant_is_set(job->deadline_at) && job->deadline_at.us != INT64_MAX)
+            job->deadline_at = instant_add(job->deadline_at, by);
+        if (heap_of(live, job->state))
+            heap_update(heap_of(live, job->state), slot->position, job->due_at.us);
+    }
+    ready_disorder(&live->ready);
+    return true;
+}
+
+/* -- figures ----------------------------------------------------------------------------------- */
+
+static void position_ignored(void *owner, uint32_t handle, uint32_t position)
+{
+    (void)owner;
+    (void)handle;
+    (void)position;
+}
+
+/* page_offer keeps the `max` highest seqs in a heap whose smallest is on top. */
+static bool page_offer(struct heap *page, const struct job *job, uint32_t number, size_t max)
+{
+    if (page->count == max) {
+        if (job->seq < heap_min(page)->key)
+            return true;
+        heap_remove(page, 0);
+    }
+    return heap_add(page, job->seq, number);
+}
+
+/* page_candidate is the i-th slot that may be of `state`; SLOT_NONE past the last. */
+static uint32_t page_candidate(const struct live *live, int state, uint32_t i)
+{
+    if (state == JOB_SCHEDULED)
+        return i < live->due.count ? live->due.entries[i].handle : SLOT_NONE;
+    if (state == JOB_RUNNING)
+        return i < live->leases.count ? live->leases.entries[i].handle : SLOT_NONE;
+    return i < live->slots.used ? i : SLOT_NONE;
+}
+
+bool live_page(const struct live *live, int state, uint32_t queue, int64_t cursor, struct job *out,
+               size_t max, size_t *count)
+{
+    struct heap page;
+    uint32_t number;
+    bool ok = max > 0;
+    *count = 0;
+    heap_init(&page, position_ignored, NULL);
+    for (uint32_t i = 0; ok && (number = page_candidate(live, state, i)) != SLOT_NONE; i++) {
+        const struct job *job = job_at(live, number);
+        if (job->seq != 0 && (state < 0 || job->state == state) &&
+            (queue == 0 || job->queue == queue) && (cursor == 0 || job->seq < cursor))
+            ok = page_offer(&page, job, number, max);
+    }
+    if (ok) {
+        *count = page.count;
+        for (size_t i = page.count; i-- > 0; heap_remove(&page, 0))
+            out[i] = *job_at(live, heap_min(&page)->handle);
+    }
+    heap_release(&page);
+    return ok || max == 0;
+}
+
+size_t live_count(const struct live *live)
+{
+    return live->tables[SLOT_BY_SEQ].count;
+}
+
+void live_queue_counts(const struct live *live, uint32_t queue, int64_t counts[JOB_STATE_COUNT],
+                       struct instant *oldest_pending)
+{
+    const struct queue_entry *entry = names_queue(&live->names, queue);
+    for (int i = 0; i <= JOB_RUNNING; i++)
+        counts[i] = entry ? entry->counts[i] : 0;
+    *oldest_pending = entry ? ready_oldest(&live->ready, queue) : INSTANT_NONE;
+}
+
+static size_t heap_memory(const struct heap *heap)
+{
+    return heap->cap * sizeof(*heap->entries);
+}
+
+size_t live_memory(const struct live *live)
+{
+    size_t total = sizeof(*live) + slots_memory(&live->slots) + names_memory(&live->names) +
+                   ready_memory(&live->ready) + heap_memory(&live->due) +
+                   heap_memory(&live->leases);
+    for (int i = 0; i < SLOT_INDEX_COUNT; i++)
+        total += table_memory(&live->tables[i]);
+    return total;
+}
