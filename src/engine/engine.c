@@ -1,0 +1,566 @@
+/* engine.c: the mailbox, the batch and the clock.
+ *
+ * A batch is: take what waits; look at the clock; let leases expire that have ended; apply each
+ * command in the order of arrival; run the retention rules; commit; run the reads; answer.
+ * Invariants:
+ *
+ *   - an answer leaves after the commit that made it true;
+ *   - when the store fails, the whole batch is undone, on disk and in memory, and every command of
+ * it is answered with the error: there is no half of a batch;
+ *   - after a failure that could not be undone the engine is `broken`: it answers with errors and
+ * tries to reload before each batch, until the condition passes.
+ *
+ * The engine goes by the wall clock, as its times must outlive it, but it compares it with the
+ * steady clock: when the wall clock jumps, lease ends and retry delays are moved along, and the
+ * jump is recorded. */
+#include "engine/internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <semaphore.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define BATCH_COMMANDS_MAX 4096
+#define LIVE_MAX_DEFAULT ((size_t)10 * 1000 * 1000)
+#define CLOCK_JUMP_US 5000000 /* clocks that part by more than this have jumped */
+#define IDLE_US_MAX 1000000   /* the longest sleep: a jump is seen at least this often */
+#define TIMER_REST_US 1000000 /* how long timers rest after their batch failed */
+
+bool status_is_fault(enum status status)
+{
+    switch (status) {
+    case STATUS_NO_MEMORY:
+    case STATUS_IO:
+    case STATUS_FULL:
+    case STATUS_READ_ONLY:
+    case STATUS_CORRUPT:
+    case STATUS_FOREIGN:
+    case STATUS_BUSY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+void event_begin(struct engine *engine, struct jsonw *why)
+{
+    buf_clear(&engine->why);
+    jsonw_init(why, &engine->why);
+    jsonw_object(why);
+}
+
+/* event_remember keeps a copy of the event for the watcher, until the commit. */
+static enum status event_remember(struct engine *engine, const struct event *event, struct err *err)
+{
+    if (engine->event_count == engine->event_cap) {
+        size_t cap = engine->event_cap ? engine->event_cap * 2 : 64;
+        struct event *events = arena_array(&engine->arena, cap, sizeof(*events));
+        if (!events)
+            return err_no_memory(err);
+        if (engine->event_count)
+            memcpy(events, engine->events, engine->event_count * sizeof(*events));
+        engine->events = events;
+        engine->event_cap = cap;
+    }
+    struct event copy = *event;
+    copy.actor = arena_dup(&engine->arena, event->actor);
+    copy.why = arena_dup(&engine->arena, event->why);
+    if (!copy.actor.ptr || !copy.why.ptr)
+        return err_no_memory(err);
+    engine->events[engine->event_count++] = copy;
+    return STATUS_OK;
+}
+
+enum status event_end(struct engine *engine, struct jsonw *why, struct slice actor, struct job *job,
+                      const char *what, struct err *err)
+{
+    jsonw_object_end(why);
+    enum status status = buf_status(&engine->why, err);
+    if (status)
+        return status;
+    struct event event = {
+        .at = engine->now,
+        .actor = actor,
+        .job_seq = job ? job->seq : 0,
+        .previous_seq = job ? job->event_seq : 0,
+        .what = slice_of(what),
+        .why = buf_slice(&engine->why),
+    };
+    status = engine->store->event_append(engine->store, &event, err);
+    if (status)
+        return status;
+    if (job)
+        job->event_seq = event.seq;
+    engine->numbers.events++;
+    return engine->watch ? event_remember(engine, &event, err) : STATUS_OK;
+}
+
+void job_move(struct job *job, enum job_move move)
+{
+    enum job_state next = job_next((enum job_state)job->state, move);
+    if (next == JOB_STATE_NONE)
+        BUG("job %" PRId64 ": no move %d from state %d", job->seq, (int)move, (int)job->state);
+    job->state = (uint8_t)next;
+}
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+/* clock_jumped notes a jump for the next batch, and moves what only memory times. */
+static void clock_jumped(struct engine *engine, struct span by)
+{
+    engine->clock_jump.us += by.us;
+    engine->timers_at = instant_add(engine->timers_at, by);
+    if (instant_is_set(engine->sweep_at))
+        engine->sweep_at = instant_add(engine->sweep_at, by);
+    parked_shift(engine, by);
+}
+
+/* clock_look reads the clocks and notes a jump of the wall clock since the last look. */
+static void clock_look(struct engine *engine)
+{
+    struct instant wall = engine->seams->wall(engine->seams->ctx);
+    struct span steady = engine->seams->steady(engine->seams->ctx);
+    if (wall.us < 1)
+        wall.us = 1;
+    if (instant_is_set(engine->clock_wall)) {
+        struct span passed = {steady.us - engine->clock_steady.us};
+        struct span drift = instant_since(wall, instant_add(engine->clock_wall, passed));
+        if (drift.us > CLOCK_JUMP_US || drift.us < -CLOCK_JUMP_US)
+            clock_jumped(engine, drift);
+    }
+    engine->clock_wall = wall;
+    engine->clock_steady = steady;
+    engine->now = wall;
+}
+
+/* clock_apply moves what was timed by the old clock, and records the jump. */
+static enum status clock_apply(struct engine *engine, struct err *err)
+{
+    struct span jump = engine->clock_jump;
+    enum status status = engine->store->shift(engine->store, jump, err);
+    if (status)
+        return status;
+    struct jsonw why;
+    event_begin(engine, &why);
+    jsonw_put_double(&why, "by_seconds", span_to_seconds(jump));
+    return event_end(engine, &why, ENGINE_ACTOR, NULL, EVENT_CLOCK_JUMPED, err);
+}
+
+struct instant engine_now(const struct engine *engine)
+{
+    return engine->now;
+}
+
+/* ---- the batch ------------------------------------------------------------------------------- */
+
+static enum status apply_command(struct engine *engine, struct command *command)
+{
+    switch (command->kind) {
+    case COMMAND_PUSH:
+        return push_apply(engine, (struct push_command *)command);
+    case COMMAND_LEASE:
+        return lease_apply(engine, (struct lease_command *)command);
+    case COMMAND_HEARTBEAT:
+        return heartbeat_apply(engine, (struct heartbeat_command *)command);
+    case COMMAND_RESOLVE:
+        return resolve_apply(engine, (struct resolve_command *)command);
+    case COMMAND_RELEASE:
+        return release_apply(engine, (struct release_command *)command);
+    case COMMAND_CANCEL:
+        return cancel_apply(engine, (struct cancel_command *)command);
+    case COMMAND_REVIEW:
+        return review_apply(engine, (struct review_command *)command);
+    case COMMAND_IMPORT:
+        return import_apply(engine, (struct import_command *)command);
+    case COMMAND_PURGE:
+        return purge_apply(engine, (struct purge_command *)command);
+    case COMMAND_QUEUE:
+        return queue_apply(engine, (struct queue_command *)command);
+    case COMMAND_POLICY:
+        return policy_apply(engine, (struct policy_command *)command);
+    case COMMAND_GROUP:
+        return group_apply(engine, (struct group_command *)command);
+    case COMMAND_READ:
+    case COMMAND_COUNT:
+        break;
+    }
+    BUG("command kind %d is not applied", (int)command->kind);
+}
+
+/* apply_commands applies every write of the batch.  The return value is only ever a fault. */
+static enum status apply_commands(struct engine *engine, struct command *batch, struct err *err)
+{
+    for (struct command *command = batch; command; command = command->next) {
+        if (command->kind == COMMAND_READ)
+            continue;
+        command->status = apply_command(engine, command);
+        if (status_is_fault(command->status)) {
+            *err = command->err;
+            return command->status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static bool timers_wanted(struct engine *engine)
+{
+    if (instant_before(engine->now, engine->timers_at))
+        return false;
+    return engine->clock_jump.us != 0 || sweep_wanted(engine) ||
+           !instant_before(engine->now, engine->store->next_timer(engine->store));
+}
+
+static enum status apply_timers_first(struct engine *engine, struct err *err)
+{
+    if (engine->clock_jump.us != 0) {
+        enum status status = clock_apply(engine, err);
+        if (status)
+            return status;
+    }
+    engine->store->due(engine->store, engine->now);
+    return expire_apply(engine, err);
+}
+
+/* apply_all is the batch between begin and commit. */
+static enum status apply_all(struct engine *engine, struct command *batch, bool timers,
+                             struct err *err)
+{
+    enum status status = STATUS_OK;
+    if (timers)
+        status = apply_timers_first(engine, err);
+    if (!status)
+        status = apply_commands(engine, batch, err);
+    if (!status && engine->parked)
+        status = parked_apply(engine, err);
+    if (!status && timers && sweep_wanted(engine))
+        status = sweep_apply(engine, err);
+    return status;
+}
+
+/* undo takes the failed batch back, in memory too. */
+static void undo(struct engine *engine)
+{
+    struct err err = {0};
+    engine->numbers.batches_failed++;
+    engine->event_count = 0;
+    parked_undo(engine);
+    if (engine->store->rollback(engine->store, &err) || policies_load(engine, &err)) {
+        engine->broken = true;
+        log_line(LOG_ERROR, "the store cannot be reloaded: %s", err.text);
+    }
+}
+
+/* transact carries the writes of the batch out, all or none. */
+static enum status transact(struct engine *engine, struct command *batch, bool timers,
+                            struct err *err)
+{
+    enum status status = engine->store->begin(engine->store, err);
+    if (status)
+        return status;
+    status = apply_all(engine, batch, timers, err);
+    if (!status) {
+        struct span before = engine->seams->steady(engine->seams->ctx);
+        status = engine->store->commit(engine->store, err);
+        struct span after = engine->seams->steady(engine->seams->ctx);
+        engine->numbers.commit_us_last = after.us - before.us;
+    }
+    if (status) {
+        undo(engine);
+        return status;
+    }
+    if (timers)
+        engine->clock_jump = (struct span){0};
+    return STATUS_OK;
+}
+
+/* mend reloads a store that could not be brought back after a failure. */
+static enum status mend(struct engine *engine, struct err *err)
+{
+    enum status status = engine->store->reload(engine->store, err);
+    if (!status)
+        status = policies_load(engine, err);
+    if (!status) {
+        engine->broken = false;
+        log_line(LOG_INFO, "the store is back");
+    }
+    return status;
+}
+
+static void run_read(struct engine *engine, struct read_command *read)
+{
+    struct command *command = &read->command;
+    command->status = read->read(engine, engine->store, read->ctx, command->arena, &command->err);
+}
+
+static bool has_writes(const struct command *batch)
+{
+    for (; batch; batch = batch->next)
+        if (batch->kind != COMMAND_READ)
+            return true;
+    return false;
+}
+
+static void tell_watcher(struct engine *engine)
+{
+    for (size_t i = 0; i < engine->event_count; i++)
+        engine->watch(engine->watch_ctx, &engine->events[i]);
+}
+
+/* answer releases the batch: from here on its commands are their callers' again. */
+static void answer(struct engine *engine, struct command *batch, enum status status,
+                   const struct err *err)
+{
+    while (batch) {
+        struct command *next = batch->next;
+        if (batch->kind == COMMAND_READ && !engine->broken) {
+            run_read(engine, (struct read_command *)batch);
+        } else if (status) {
+            batch->status = status;
+            batch->err = *err;
+        }
+        engine->numbers.commands++;
+        if (!park(engine, batch))
+            batch->done(batch);
+        batch = next;
+    }
+}
+
+/* run_batch carries out `batch` (may be NULL: only timers) and answers it. */
+static void run_batch(struct engine *engine, struct command *batch)
+{
+    struct err err = {0};
+    enum status status = STATUS_OK;
+    arena_reset(&engine->arena);
+    engine->events = NULL;
+    engine->event_count = engine->event_cap = 0;
+    clock_look(engine);
+    if (engine->broken)
+        status = mend(engine, &err);
+    bool timers = !status && timers_wanted(engine);
+    if (!status && (timers || has_writes(batch)))
+        status = transact(engine, batch, timers, &err);
+    if (status) {
+        engine->timers_at = instant_add(engine->now, (struct span){TIMER_REST_US});
+        if (!batch)
+            log_line(LOG_ERROR, "timers: %s", err.text);
+    }
+    engine->numbers.batches++;
+    atomic_store_explicit(&engine->live,
+                          engine->broken ? 0 : engine->store->live_count(engine->store),
+                          memory_order_relaxed);
+    if (!status)
+        tell_watcher(engine);
+    parked_answer(engine, false);
+    answer(engine, batch, status, &err);
+}
+
+/* ---- the mailbox ----------------------------------------------------------------------------- */
+
+/* mailbox_take unlinks up to BATCH_COMMANDS_MAX waiting commands.  The caller holds the lock. */
+static struct command *mailbox_take(struct engine *engine)
+{
+    struct command *batch = engine->first;
+    struct command *end = batch;
+    for (size_t n = 1; end && end->next && n < BATCH_COMMANDS_MAX; n++)
+        end = end->next;
+    engine->first = end ? end->next : NULL;
+    if (!engine->first)
+        engine->last = NULL;
+    if (end)
+        end->next = NULL;
+    return batch;
+}
+
+void engine_submit(struct engine *engine, struct command *command)
+{
+    command->next = NULL;
+    command->status = STATUS_OK;
+    command->err.text[0] = '\0';
+    pthread_mutex_lock(&engine->lock);
+    if (engine->last)
+        engine->last->next = command;
+    else
+        engine->first = command;
+    engine->last = command;
+    pthread_cond_signal(&engine->arrived);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static void call_done(struct command *command)
+{
+    sem_post(command->owner);
+}
+
+enum status engine_call(struct engine *engine, struct command *command)
+{
+    sem_t answered;
+    BUG_ON(!engine->has_thread);
+    if (sem_init(&answered, 0, 0) != 0)
+        BUG("sem_init: %s", strerror(errno));
+    command->done = call_done;
+    command->owner = &answered;
+    engine_submit(engine, command);
+    while (sem_wait(&answered) != 0 && errno == EINTR)
+        ;
+    sem_destroy(&answered);
+    return command->status;
+}
+
+void engine_step(struct engine *engine)
+{
+    BUG_ON(engine->has_thread);
+    pthread_mutex_lock(&engine->lock);
+    struct command *batch = mailbox_take(engine);
+    pthread_mutex_unlock(&engine->lock);
+    run_batch(engine, batch);
+}
+
+struct instant engine_next_wake(struct engine *engine)
+{
+    if (engine->broken)
+        return engine->timers_at;
+    struct instant wake = engine->store->next_timer(engine->store);
+    if (instant_is_set(engine->sweep_at) && instant_before(engine->sweep_at, wake))
+        wake = engine->sweep_at;
+    if (instant_before(wake, engine->timers_at))
+        wake = engine->timers_at;
+    struct instant parked = parked_wake(engine);
+    return instant_before(parked, wake) ? parked : wake;
+}
+
+/* mailbox_wait sleeps until a command arrives, a timer is due or the engine stops.  The caller
+ * holds the lock. */
+static void mailbox_wait(struct engine *engine)
+{
+    struct instant wall = engine->seams->wall(engine->seams->ctx);
+    struct span sleep = instant_since(engine_next_wake(engine), wall);
+    if (sleep.us > IDLE_US_MAX)
+        sleep.us = IDLE_US_MAX;
+    if (sleep.us <= 0)
+        return;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t ns = until.tv_nsec + sleep.us * 1000;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    pthread_cond_timedwait(&engine->arrived, &engine->lock, &until);
+}
+
+static void *thread_main(void *arg)
+{
+    struct engine *engine = arg;
+    pthread_mutex_lock(&engine->lock);
+    for (;;) {
+        if (!engine->first && !engine->stopping)
+            mailbox_wait(engine);
+        struct command *batch = mailbox_take(engine);
+        if (!batch && engine->stopping)
+            break;
+        pthread_mutex_unlock(&engine->lock);
+        run_batch(engine, batch);
+        pthread_mutex_lock(&engine->lock);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void config_defaults(struct engine_config *config)
+{
+    if (!config->live_max)
+        config->live_max = LIVE_MAX_DEFAULT;
+    if (!config->lease_default.us)
+        config->lease_default = span_seconds(30);
+    if (!config->lease_max.us)
+        config->lease_max = span_seconds(12 * 3600);
+}
+
+enum status engine_new(const struct engine_config *config, struct engine **out, struct err *err)
+{
+    struct engine *engine = mem_zalloc(sizeof(*engine));
+    if (!engine) {
+        config->store->close(config->store);
+        return err_no_memory(err);
+    }
+    engine->config = *config;
+    engine->store = config->store;
+    engine->seams = config->seams;
+    config_defaults(&engine->config);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&engine->arrived, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&engine->lock, NULL);
+    buf_init(&engine->why, 4 << 20);
+    buf_init(&engine->text, 16 << 20);
+    clock_look(engine);
+    const struct retention *retention = &engine->config.retention;
+    if (retention->done.us || retention->recovered.us || retention->discarded.us)
+        engine->sweep_at = engine->now;
+    atomic_store(&engine->live, engine->store->live_count(engine->store));
+    enum status status = policies_load(engine, err);
+    if (status) {
+        engine_free(engine);
+        return status;
+    }
+    *out = engine;
+    return STATUS_OK;
+}
+
+enum status engine_start(struct engine *engine, struct err *err)
+{
+    int error = pthread_create(&engine->thread, NULL, thread_main, engine);
+    if (error)
+        return err_set(err, STATUS_UNAVAILABLE, "the engine's thread cannot be started: %s",
+                       strerror(error));
+    engine->has_thread = true;
+    return STATUS_OK;
+}
+
+void engine_stop(struct engine *engine)
+{
+    if (!engine->has_thread)
+        return;
+    pthread_mutex_lock(&engine->lock);
+    engine->stopping = true;
+    pthread_cond_signal(&engine->arrived);
+    pthread_mutex_unlock(&engine->lock);
+    pthread_join(engine->thread, NULL);
+    engine->has_thread = false;
+    engine->stopping = false;
+    parked_answer(engine, true);
+}
+
+void engine_free(struct engine *engine)
+{
+    if (!engine)
+        return;
+    engine_stop(engine);
+    engine->store->close(engine->store);
+    policies_release(engine);
+    buf_release(&engine->why);
+    buf_release(&engine->text);
+    arena_release(&engine->arena);
+    pthread_cond_destroy(&engine->arrived);
+    pthread_mutex_destroy(&engine->lock);
+    mem_free(engine);
+}
+
+void engine_watch(struct engine *engine, void (*watch)(void *ctx, const struct event *event),
+                  void *ctx)
+{
+    engine->watch = watch;
+    engine->watch_ctx = ctx;
+}
+
+void engine_numbers(struct engine *engine, struct engine_numbers *out)
+{
+    *out = engine->numbers;
+    out->live = atomic_load_explicit(&engine->live, memory_order_relaxed);
+}

@@ -1,0 +1,316 @@
+/* engine: the one way in.
+ *
+ * Callers put commands into a mailbox.  The engine takes all that are waiting, applies them in one
+ * transaction, commits once, and only then releases the answers: an answer is true on disk.  Under
+ * load the batch grows by itself while the disk syncs.
+ *
+ *     engine_submit --> mailbox --> [ begin | apply each | timers | commit ] --> done(command)
+ *                                          `-- any write fails: rollback, every command of the
+ * batch is answered with the error, and the engine goes on
+ *
+ * A command that is refused (bad input, conflict, not found) changes nothing and does not disturb
+ * the others of its batch.  No job is run again but by a decision that is recorded here. */
+#ifndef LAZARET_ENGINE_ENGINE_H
+#define LAZARET_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/seams.h"
+#include "base/status.h"
+#include "core/envelope.h"
+#include "core/failure.h"
+#include "core/letter.h"
+#include "core/policy.h"
+#include "store/store.h"
+
+struct engine;
+
+/* struct retention: how long ended work is kept.  0 us: for good (the default). */
+struct retention {
+    struct span done;      /* jobs that are done or cancelled */
+    struct span recovered; /* letters that were brought back or rolled back */
+    struct span discarded; /* letters that were given up */
+};
+
+/* struct engine_config: `{0}` but for `store` and `seams` is the default. */
+struct engine_config {
+    struct store *store; /* the engine closes it */
+    const struct seams *seams;
+    size_t live_max;           /* live jobs at most; 0: 10 million.  Past it new work is refused */
+    struct span lease_default; /* of a worker that does not say; 0: 30 s */
+    struct span lease_max;     /* 0: 12 h */
+    struct retention retention;
+};
+
+/* ---- commands ------------------------------------------------------------------------------- */
+
+enum command_kind {
+    COMMAND_PUSH,
+    COMMAND_LEASE,
+    COMMAND_HEARTBEAT,
+    COMMAND_RESOLVE,
+    COMMAND_RELEASE,
+    COMMAND_CANCEL,
+    COMMAND_REVIEW,
+    COMMAND_IMPORT,
+    COMMAND_PURGE,
+    COMMAND_QUEUE,
+    COMMAND_POLICY,
+    COMMAND_GROUP,
+    COMMAND_READ,
+    COMMAND_COUNT
+};
+
+/* struct command: the head of every command.  The caller owns it and what it points to, and keeps
+ * its hands off from engine_submit until `done` is called. */
+struct command {
+    enum command_kind kind;
+    struct slice actor;             /* who asks: stands in every event */
+    struct arena *arena;            /* the caller's: answers are allocated here */
+    void (*done)(struct command *); /* called on the engine's thread, after the commit */
+    void *owner;                    /* the caller's, for `done` */
+    enum status status;             /* the answer: whether the command as a whole was carried out */
+    struct err err;                 /* and, when not, why */
+    struct command *next;           /* the mailbox's */
+};
+
+/* Push: enqueue jobs.  Each has an answer of its own; one that is refused does not stop the others.
+ */
+struct push_item {
+    struct envelope envelope;
+    enum status
+        status; /* STATUS_CONFLICT: the job_id is known with other bytes; STATUS_LIMIT; ... */
+    struct err err;
+    bool created;        /* false: it was known, by its id or a key */
+    struct slice job_id; /* of the job that is now there */
+    enum job_state state;
+    struct span retry_after; /* of STATUS_LIMIT: when to try again */
+};
+
+struct push_command {
+    struct command command;
+    struct push_item *items;
+    size_t count;
+};
+
+/* Lease: take up to `max` ready jobs.  With `wait`, a command that finds none is kept, without a
+ * thread, until a job is ready or the time is over. */
+#define LEASE_ID_SIZE 40 /* room for a lease id and its NUL */
+
+struct lease {
+    char lease_id[LEASE_ID_SIZE];
+    struct slice job_id;
+    uint32_t attempt;
+    struct slice match; /* the dispatch hint: "best", "rescore", "broadened" */
+    struct instant expires_at;
+    struct slice body; /* the envelope, byte for byte */
+    struct slice queue;
+};
+
+struct lease_command {
+    struct command command;
+    struct slice worker_id;
+    struct ready_query query;
+    size_t max;
+    struct span lease;         /* 0: the default */
+    struct span wait;          /* for a first job; 0: not at all */
+    struct lease *leases;      /* the answer */
+    size_t count;              /* likewise */
+    struct instant wait_until; /* the engine's */
+};
+
+/* Heartbeat: keep leases.  The first one marks the job started. */
+enum heartbeat_outcome { HEARTBEAT_EXTENDED, HEARTBEAT_LOST, HEARTBEAT_CANCELLED };
+
+struct heartbeat_item {
+    struct slice lease_id;
+    enum heartbeat_outcome outcome;
+    struct instant expires_at;
+};
+
+struct heartbeat_command {
+    struct command command;
+    struct slice worker_id;
+    struct span lease; /* 0: the default */
+    struct heartbeat_item *items;
+    size_t count;
+};
+
+/* Resolve: report outcomes.  STATUS_LEASE_LOST for an unknown or ended lease: nothing is changed.
+ */
+struct result_item {
+    struct slice lease_id;
+    bool failed;
+    struct failure failure; /* when failed */
+    struct slice result;    /* when not: JSON, or empty */
+    enum status status;
+    struct err err;
+    struct slice job_id;
+    enum job_state state;         /* what the job is now */
+    struct instant next_retry_at; /* when scheduled */
+    struct slice dlq_id;          /* when dead */
+};
+
+struct resolve_command {
+    struct command command;
+    struct result_item *items;
+    size_t count;
+};
+
+/* Release: give a lease back unstarted; no attempt is counted. */
+struct release_command {
+    struct command command;
+    struct slice lease_id;
+};
+
+struct cancel_command {
+    struct command command;
+    struct slice job_id;
+    enum job_state
+        state; /* after it: JOB_CANCELLED, or JOB_RUNNING when the worker is to be told */
+};
+
+/* Review: act on letters, each with an answer of its own. */
+struct review_item {
+    struct slice dlq_id;
+    enum status status;
+    struct err err;
+    struct slice
+        job_id; /* of the letter; after a rollback: `compensation` is the job that was pushed */
+    struct slice compensation;
+};
+
+struct review_command {
+    struct command command;
+    enum review_action action;
+    struct review_item *items;
+    size_t count;
+    struct slice by;       /* recovered_by: "api-retry", or the actor; empty: the actor */
+    struct slice note;     /* why, in a person's words */
+    struct slice patch;    /* of a retry: RFC 6902 */
+    struct slice merge;    /* of a retry: RFC 7396 */
+    struct slice queue;    /* of a retry: another queue */
+    struct slice policy;   /* of a retry: another policy, by name */
+    uint32_t attempts_max; /* of a retry: runs allowed in this round; 0: the policy's */
+};
+
+/* Import: take letters in from elsewhere.  One whose dlq_id is known is not taken again. */
+struct import_attempt {
+    uint32_t attempt;
+    struct failure failure;
+};
+
+struct import_item {
+    struct letter letter; /* dlq_id and job_id are made when empty; see letter.h */
+    struct slice body;    /* original_payload */
+    const struct import_attempt *attempts;
+    size_t attempt_count;
+    enum status status;
+    struct err err;
+    bool created;
+    struct slice dlq_id;
+};
+
+struct import_command {
+    struct command command;
+    struct import_item *items;
+    size_t count;
+};
+
+/* Purge: remove letters for good, leaving tombstones.  Letters that are dead are only purged by
+ * `force`. */
+struct purge_command {
+    struct command command;
+    struct slice *dlq_ids;
+    size_t count;
+    bool force;
+    size_t purged; /* the answer */
+    size_t kept;   /* not purged, as they still need review */
+};
+
+struct queue_command {
+    struct command command;
+    struct slice queue;
+    bool paused;
+};
+
+/* Policy: set a named policy.  The answer is its version. */
+struct policy_command {
+    struct command command;
+    struct slice name;
+    struct slice body; /* JSON */
+    int64_t version;
+};
+
+struct group_command {
+    struct command command;
+    struct slice fingerprint;
+    enum group_status status;
+};
+
+/* Read: run a function on the engine's thread, which may only read the store. */
+struct read_command {
+    struct command command;
+    enum status (*read)(struct engine *engine, struct store *store, void *ctx, struct arena *arena,
+                        struct err *err);
+    void *ctx;
+};
+
+/* ---- the engine ----------------------------------------------------------------------------- */
+
+/* engine_new makes an engine over an open store, which it owns from then on (also when this fails).
+ */
+enum status engine_new(const struct engine_config *config, struct engine **out, struct err *err);
+
+/* engine_start gives the engine its thread.  Without it (in the simulator) engine_step does the
+ * work. */
+enum status engine_start(struct engine *engine, struct err *err);
+
+/* engine_stop ends the thread after everything that was submitted has been answered. */
+void engine_stop(struct engine *engine);
+
+/* engine_free stops, closes the store and frees. */
+void engine_free(struct engine *engine);
+
+/* engine_submit puts a command into the mailbox.  Any thread may. */
+void engine_submit(struct engine *engine, struct command *command);
+
+/* engine_call submits and waits for the answer; `done` is not used.  It returns the answer's
+ * status. Never from the engine's own thread. */
+enum status engine_call(struct engine *engine, struct command *command);
+
+/* engine_step carries out everything that waits, and the timers, as one batch.  Only without a
+ * thread. */
+void engine_step(struct engine *engine);
+
+/* engine_next_wake is when engine_step will have something to do by itself. */
+struct instant engine_next_wake(struct engine *engine);
+
+/* engine_now is the time of day that the engine goes by: the wall clock, less its jumps inside a
+ * batch. */
+struct instant engine_now(const struct engine *engine);
+
+/* engine_watch has `watch` called on the engine's thread, after the commit, with every event of it.
+ */
+void engine_watch(struct engine *engine, void (*watch)(void *ctx, const struct event *event),
+                  void *ctx);
+
+/* engine_policy finds a policy by name: the stored one, else the preset.  For reads: inside
+ * read_command only. */
+enum status engine_policy(struct engine *engine, struct slice name, struct policy *out,
+                          struct err *err);
+
+/* struct engine_numbers: counters since the start.  Inside a read_command, or without a thread. */
+struct engine_numbers {
+    uint64_t batches, commands, events;
+    uint64_t batches_failed;
+    uint64_t lease_expired;
+    int64_t commit_us_last;
+    size_t live;
+};
+void engine_numbers(struct engine *engine, struct engine_numbers *out);
+
+#endif

@@ -1,0 +1,188 @@
+/* internal: what the files of the engine share.  Nothing outside src/engine includes this. */
+#ifndef LAZARET_ENGINE_INTERNAL_H
+#define LAZARET_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "base/jsonw.h"
+#include "core/retry.h"
+#include "engine/engine.h"
+
+#define ENGINE_ACTOR SLICE("engine") /* who acts when time does */
+
+/* struct named_policy: a policy by name, parsed once. */
+struct named_policy {
+    struct policy policy;
+    struct arena arena; /* what `policy` borrows from */
+};
+
+/* struct sweep: how far the retention rules have walked through one kind of letter. */
+struct sweep {
+    int64_t cursor;
+};
+
+struct engine {
+    struct engine_config config;
+    struct store *store;
+    const struct seams *seams;
+
+    /* The mailbox.  `lock` guards what is in this paragraph and nothing else. */
+    pthread_mutex_t lock;
+    pthread_cond_t arrived;
+    struct command *first, *last;
+    bool stopping;
+    bool has_thread;
+    pthread_t thread;
+
+    /* Everything below belongs to the thread that runs batches. */
+    struct instant now;        /* the time of this batch */
+    struct instant clock_wall; /* the clocks at the last look, to see jumps */
+    struct span clock_steady;
+    struct span clock_jump;   /* a jump that the next batch has to record */
+    bool broken;              /* the store must be reloaded before anything else */
+    struct instant timers_at; /* timers rest until then, after a batch of theirs failed */
+    struct instant sweep_at;  /* when the retention rules run next */
+    struct sweep sweeps[3];   /* recovered, rolled back, discarded */
+
+    struct command *parked; /* leases that wait for a job */
+
+    struct named_policy *policies;
+    size_t policy_count, policy_cap;
+
+    struct arena arena;   /* scratch of the batch */
+    struct buf why;       /* the event that is being written */
+    struct buf text;      /* a failure or an envelope that is being written */
+    struct event *events; /* of the batch, for the watcher; in `arena` */
+    size_t event_count, event_cap;
+    void (*watch)(void *ctx, const struct event *event);
+    void *watch_ctx;
+
+    struct engine_numbers numbers;
+    atomic_size_t live; /* for readers of other threads */
+};
+
+/* -- helpers of engine.c ----------------------------------------------------------------------- */
+
+/* status_is_fault says that the world failed, not the request: the batch cannot go on. */
+bool status_is_fault(enum status status);
+
+/* event_begin starts the `why` of an event: an open object to put members into. */
+void event_begin(struct engine *engine, struct jsonw *why);
+
+/* event_end closes the object and appends the event.  `job` (NULL: none) is the job it is about:
+ * the event is linked to the one before it, and job->event_seq moves on. */
+enum status event_end(struct engine *engine, struct jsonw *why, struct slice actor, struct job *job,
+                      const char *what, struct err *err);
+
+/* job_move puts the job into the state that follows `move`; an impossible one is a bug. */
+void job_move(struct job *job, enum job_move move);
+
+/* lease_id_format and lease_find: a lease id names a job and a nonce that only its holder knows.
+ * STATUS_LEASE_LOST when it is unknown or has ended. */
+void lease_id_format(const struct job *job, char out[LEASE_ID_SIZE]);
+enum status lease_find(struct engine *engine, struct slice lease_id, struct job *out,
+                       struct err *err);
+
+/* -- commands: one function each, by kind -------------------------------------------------------
+ */
+
+enum status push_apply(struct engine *engine, struct push_command *command);
+enum status lease_apply(struct engine *engine, struct lease_command *command);
+enum status heartbeat_apply(struct engine *engine, struct heartbeat_command *command);
+enum status resolve_apply(struct engine *engine, struct resolve_command *command);
+enum status release_apply(struct engine *engine, struct release_command *command);
+enum status cancel_apply(struct engine *engine, struct cancel_command *command);
+enum status review_apply(struct engine *engine, struct review_command *command);
+enum status import_apply(struct engine *engine, struct import_command *command);
+enum status purge_apply(struct engine *engine, struct purge_command *command);
+enum status queue_apply(struct engine *engine, struct queue_command *command);
+enum status policy_apply(struct engine *engine, struct policy_command *command);
+enum status group_apply(struct engine *engine, struct group_command *command);
+
+/* push_one enqueues one job.  A refusal is in the item; the return value is only ever a fault. */
+enum status push_one(struct engine *engine, struct slice actor, struct arena *arena,
+                     struct push_item *item, struct err *err);
+
+/* -- timers --------------------------------------------------------------------------------------
+ */
+
+#define TIMER_BATCH 1000 /* leases that one batch lets expire */
+#define SWEEP_BATCH 500  /* letters or jobs that one batch purges */
+
+/* expire_apply treats leases that have ended as failures. */
+enum status expire_apply(struct engine *engine, struct err *err);
+
+/* sweep_apply carries out the retention rules, a bounded piece at a time. */
+enum status sweep_apply(struct engine *engine, struct err *err);
+bool sweep_wanted(const struct engine *engine);
+
+/* -- waiting leases (wait.c) ---------------------------------------------------------------------
+ */
+
+/* park keeps a lease that found nothing and may wait; false when it is to be answered. */
+bool park(struct engine *engine, struct command *command);
+
+/* parked_apply tries the parked leases again, inside the transaction. */
+enum status parked_apply(struct engine *engine, struct err *err);
+
+/* parked_answer answers those that have jobs or whose time is over (or all of them: the engine
+ * stops). */
+void parked_answer(struct engine *engine, bool all);
+
+/* parked_undo takes back what parked_apply gave: the batch failed. */
+void parked_undo(struct engine *engine);
+
+/* parked_shift moves the ends of their waits: the clock jumped. */
+void parked_shift(struct engine *engine, struct span by);
+
+/* parked_wake is when the first of them gives up. */
+struct instant parked_wake(const struct engine *engine);
+
+/* -- failure and quarantine ----------------------------------------------------------------------
+ */
+
+/* struct failed: a failed attempt on its way through the decision. */
+struct failed {
+    struct job job;
+    const struct failure *failure;
+    struct slice actor;
+    struct slice job_id; /* filled by failure_apply, as is all below */
+    struct envelope envelope;
+    struct policy policy;
+    struct decision decision;
+    struct letter letter; /* of a quarantine */
+    struct slice dlq_id;
+};
+
+/* failure_apply decides what follows a failed attempt and carries it out: the only way to a retry.
+ */
+enum status failure_apply(struct engine *engine, struct failed *failed, struct arena *arena,
+                          struct err *err);
+
+/* quarantine_name fills failed->letter: the letter that the job has, or a new one. */
+enum status quarantine_name(struct engine *engine, struct failed *failed, struct arena *arena,
+                            struct err *err);
+
+/* quarantine moves the job into that letter. */
+enum status quarantine(struct engine *engine, struct failed *failed, struct arena *arena,
+                       struct err *err);
+
+/* letter_text prints what search finds about a letter into engine->text. */
+struct slice letter_text(struct engine *engine, const struct letter *letter, struct slice message,
+                         struct slice body);
+
+/* -- policies ------------------------------------------------------------------------------------
+ */
+
+enum status policies_load(struct engine *engine, struct err *err);
+void policies_release(struct engine *engine);
+const struct policy *policy_find(const struct engine *engine, struct slice name);
+
+/* policy_of is the policy of an envelope: the inline one (parsed into `out`), the named one, or the
+ * default.  STATUS_INVALID for an inline one that is wrong, or a name that nobody knows. */
+enum status policy_of(struct engine *engine, const struct envelope *envelope, struct arena *arena,
+                      struct policy *out, struct err *err);
+
+#endif

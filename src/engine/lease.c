@@ -1,0 +1,266 @@
+/* lease.c: how a worker takes a job, keeps it, and gives it back; and how a job is cancelled.
+ *
+ * A lease ends at job->due_at.  Its id is the job's seq and a random nonce: whoever holds an id
+ * that was overtaken (by expiry, by another lease) gets STATUS_LEASE_LOST, and nothing is changed.
+ */
+#include "engine/internal.h"
+
+#include <inttypes.h>
+
+#define LEASE_COUNT_MAX 1000
+
+void lease_id_format(const struct job *job, char out[LEASE_ID_SIZE])
+{
+    snprintf(out, LEASE_ID_SIZE, "%" PRIx64 "-%016" PRIx64, (uint64_t)job->seq, job->lease_nonce);
+}
+
+/* hex_u64 reads hex digits up to `stop` or the end. */
+static bool hex_u64(struct slice text, size_t *at, char stop, uint64_t *out)
+{
+    uint64_t value = 0;
+    size_t digits = 0;
+    for (; *at < text.len && text.ptr[*at] != stop; (*at)++, digits++) {
+        char c = text.ptr[*at];
+        unsigned digit;
+        if (c >= '0' && c <= '9')
+            digit = (unsigned)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            digit = (unsigned)(c - 'a') + 10;
+        else
+            return false;
+        value = value << 4 | digit;
+    }
+    *out = value;
+    return digits > 0 && digits <= 16;
+}
+
+enum status lease_find(struct engine *engine, struct slice lease_id, struct job *out,
+                       struct err *err)
+{
+    uint64_t seq, nonce;
+    size_t at = 0;
+    if (hex_u64(lease_id, &at, '-', &seq) && at < lease_id.len && ++at < lease_id.len &&
+        hex_u64(lease_id, &at, '\0', &nonce) && at == lease_id.len &&
+        engine->store->job_by_seq(engine->store, (int64_t)seq, out) && out->state == JOB_RUNNING &&
+        out->lease_nonce == nonce && instant_before(engine->now, out->due_at))
+        return STATUS_OK;
+    return err_set(err, STATUS_LEASE_LOST,
+                   "the lease is unknown or has ended: stop, the job is no longer yours");
+}
+
+/* lease_end is when a lease that is given or kept at this moment ends. */
+static struct instant lease_end(const struct engine *engine, struct span wanted,
+                                const struct job *job)
+{
+    if (wanted.us <= 0)
+        wanted = engine->config.lease_default;
+    if (wanted.us > engine->config.lease_max.us)
+        wanted = engine->config.lease_max;
+    struct instant end = instant_add(engine->now, wanted);
+    return instant_before(job->deadline_at, end) ? job->deadline_at : end;
+}
+
+/* read_rules reads from the envelope what the lease depends on: only jobs that have such rules pay.
+ */
+static enum status read_rules(struct engine *engine, struct slice body, struct arena *arena,
+                              struct job *job, struct lease *lease, struct err *err)
+{
+    struct envelope envelope;
+    enum status status = envelope_parse(body, SIZE_MAX, arena, &envelope, err);
+    struct policy policy;
+    if (!status)
+        status = policy_of(engine, &envelope, arena, &policy, err);
+    if (status)
+        return err_set(err, STATUS_CORRUPT, "the envelope of job %" PRId64 " cannot be read",
+                       job->seq);
+    if (envelope.max_runtime.us)
+        job->deadline_at = instant_add(engine->now, envelope.max_runtime);
+    struct slice hint = policy_match_hint(&policy, retry_attempt_in_round(job));
+    lease->match = arena_dup(arena, hint);
+    return lease->match.ptr ? STATUS_OK : err_no_memory(err);
+}
+
+static enum status record_lease(struct engine *engine, const struct lease_command *command,
+                                struct job *job, struct err *err)
+{
+    struct jsonw why;
+    event_begin(engine, &why);
+    jsonw_put_int(&why, "attempt", job->attempt);
+    jsonw_put_string(&why, "worker_id", command->worker_id);
+    jsonw_put_instant(&why, "expires_at", job->due_at);
+    return event_end(engine, &why, command->command.actor, job, EVENT_LEASED, err);
+}
+
+/* lease_one gives one job to the worker. */
+static enum status lease_one(struct engine *engine, struct lease_command *command, struct job *job,
+                             struct lease *lease, struct err *err)
+{
+    struct arena *arena = command->command.arena;
+    struct stored_envelope stored;
+    enum status status =
+        engine->store->envelope_get(engine->store, job->envelope_seq, arena, &stored, err);
+    if (status)
+        return status == STATUS_NOT_FOUND
+                   ? err_set(err, STATUS_CORRUPT, "the envelope of job %" PRId64 " is missing",
+                             job->seq)
+                   : status;
+    job_move(job, MOVE_LEASE);
+    job->attempt++;
+    job->lease_nonce = seams_random_u64(engine->seams);
+    job->deadline_at = INSTANT_NEVER;
+    job->flags &= (uint8_t) ~(JOB_STARTED | JOB_CANCEL_WANTED | JOB_RUN_AT);
+    if (!instant_is_set(job->round_at))
+        job->round_at = engine->now;
+    lease->match = SLICE("best");
+    if (job->flags & (JOB_HAS_RUNTIME | JOB_HAS_HINTS))
+        status = read_rules(engine, stored.body, arena, job, lease, err);
+    if (status)
+        return status;
+    job->due_at = lease_end(engine, command->lease, job);
+    status = record_lease(engine, command, job, err);
+    if (!status)
+        status = engine->store->job_update(engine->store, job, command->worker_id, err);
+    lease_id_format(job, lease->lease_id);
+    lease->job_id = stored.job_id;
+    lease->body = stored.body;
+    lease->attempt = job->attempt;
+    lease->expires_at = job->due_at;
+    lease->queue = engine->store->queue_name(engine->store, job->queue);
+    return status;
+}
+
+enum status lease_apply(struct engine *engine, struct lease_command *command)
+{
+    struct err *err = &command->command.err;
+    struct arena *arena = command->command.arena;
+    enum status status = envelope_name_check("worker_id", command->worker_id, ENVELOPE_ID_MAX, err);
+    if (status)
+        return status;
+    size_t max = command->max < LEASE_COUNT_MAX ? command->max : LEASE_COUNT_MAX;
+    struct job *jobs = arena_array(&engine->arena, max, sizeof(*jobs));
+    if (!jobs && max)
+        return err_no_memory(err);
+    size_t count = engine->store->ready(engine->store, &command->query, jobs, max);
+    command->leases = arena_array(arena, count, sizeof(*command->leases));
+    if (!command->leases && count)
+        return err_no_memory(err);
+    for (size_t i = 0; i < count; i++) {
+        status = lease_one(engine, command, &jobs[i], &command->leases[i], err);
+        if (status)
+            return status;
+    }
+    command->count = count;
+    return STATUS_OK;
+}
+
+/* ---- keeping and giving back ----------------------------------------------------------------- */
+
+static enum status record_start(struct engine *engine, struct slice actor, struct job *job,
+                                struct err *err)
+{
+    struct jsonw why;
+    event_begin(engine, &why);
+    jsonw_put_int(&why, "attempt", job->attempt);
+    job->flags |= JOB_STARTED;
+    return event_end(engine, &why, actor, job, EVENT_STARTED, err);
+}
+
+static enum status heartbeat_one(struct engine *engine, const struct heartbeat_command *command,
+                                 struct heartbeat_item *item, struct err *err)
+{
+    struct job job;
+    item->outcome = HEARTBEAT_LOST;
+    if (lease_find(engine, item->lease_id, &job, err)) {
+        err->text[0] = '\0';
+        return STATUS_OK;
+    }
+    enum status status = STATUS_OK;
+    if (!(job.flags & JOB_STARTED))
+        status = record_start(engine, command->command.actor, &job, err);
+    if (status)
+        return status;
+    job.due_at = lease_end(engine, command->lease, &job);
+    item->expires_at = job.due_at;
+    item->outcome = job.flags & JOB_CANCEL_WANTED ? HEARTBEAT_CANCELLED : HEARTBEAT_EXTENDED;
+    return engine->store->job_update(engine->store, &job, command->worker_id, err);
+}
+
+enum status heartbeat_apply(struct engine *engine, struct heartbeat_command *command)
+{
+    enum status status = envelope_name_check("worker_id", command->worker_id, ENVELOPE_ID_MAX,
+                                             &command->command.err);
+    for (size_t i = 0; !status && i < command->count; i++)
+        status = heartbeat_one(engine, command, &command->items[i], &command->command.err);
+    return status;
+}
+
+enum status release_apply(struct engine *engine, struct release_command *command)
+{
+    struct err *err = &command->command.err;
+    struct job job;
+    enum status status = lease_find(engine, command->lease_id, &job, err);
+    if (status)
+        return status;
+    job_move(&job, MOVE_RELEASE);
+    job.attempt--;
+    job.due_at = engine->now;
+    job.deadline_at = INSTANT_NEVER;
+    struct jsonw why;
+    event_begin(engine, &why);
+    jsonw_put_int(&why, "attempt", job.attempt + 1);
+    status = event_end(engine, &why, command->command.actor, &job, EVENT_RELEASED, err);
+    return status ? status : engine->store->job_update(engine->store, &job, (struct slice){0}, err);
+}
+
+/* ---- cancelling ------------------------------------------------------------------------------ */
+
+/* cancel_running leaves a note for the worker, who is told at its next heartbeat. */
+static enum status cancel_running(struct engine *engine, struct cancel_command *command,
+                                  struct job *job, struct err *err)
+{
+    command->state = JOB_RUNNING;
+    if (job->flags & JOB_CANCEL_WANTED)
+        return STATUS_OK;
+    struct slice worker;
+    enum status status =
+        engine->store->job_worker(engine->store, job->seq, command->command.arena, &worker, err);
+    if (status)
+        return status;
+    job->flags |= JOB_CANCEL_WANTED;
+    struct jsonw why;
+    event_begin(engine, &why);
+    status = event_end(engine, &why, command->command.actor, job, EVENT_CANCEL_WANTED, err);
+    return status ? status : engine->store->job_update(engine->store, job, worker, err);
+}
+
+static enum status cancel_waiting(struct engine *engine, struct cancel_command *command,
+                                  struct job *job, struct err *err)
+{
+    job_move(job, MOVE_CANCEL);
+    command->state = JOB_CANCELLED;
+    struct jsonw why;
+    event_begin(engine, &why);
+    enum status status = event_end(engine, &why, command->command.actor, job, EVENT_CANCELLED, err);
+    if (status)
+        return status;
+    return engine->store->job_finish(engine->store, job, command->job_id, engine->now,
+                                     (struct slice){0}, err);
+}
+
+enum status cancel_apply(struct engine *engine, struct cancel_command *command)
+{
+    struct err *err = &command->command.err;
+    struct store *store = engine->store;
+    struct job_row row;
+    enum status status = store->job_find(store, command->job_id, command->command.arena, &row, err);
+    if (status)
+        return status;
+    if (!job_is_live((enum job_state)row.job.state))
+        return err_set(err, STATUS_CONFLICT, "job \"%.*s\" is %s: only live jobs can be cancelled",
+                       SLICE_ARG(command->job_id), job_state_name((enum job_state)row.job.state));
+    struct job job;
+    if (!store->job_by_seq(store, row.job.seq, &job))
+        BUG("job %" PRId64 " is live on disk but not in memory", row.job.seq);
+    return job.state == JOB_RUNNING ? cancel_running(engine, command, &job, err)
+                                    : cancel_waiting(engine, command, &job, err);
+}

@@ -1,0 +1,78 @@
+/* wait.c: leases that wait for a job without holding a thread.
+ *
+ * A lease that finds nothing ready and may wait is parked.  Every batch that may have made a job
+ * ready tries the parked ones again in the order in which they came, in its own transaction: so a
+ * waiting worker has the job with the commit that made it ready. */
+#include "engine/internal.h"
+
+bool park(struct engine *engine, struct command *command)
+{
+    struct lease_command *lease = (struct lease_command *)command;
+    if (command->kind != COMMAND_LEASE || command->status || lease->count || lease->wait.us <= 0)
+        return false;
+    lease->wait_until = instant_add(engine->now, lease->wait);
+    struct command **end = &engine->parked;
+    while (*end)
+        end = &(*end)->next;
+    command->next = NULL;
+    *end = command;
+    return true;
+}
+
+enum status parked_apply(struct engine *engine, struct err *err)
+{
+    for (struct command *command = engine->parked; command; command = command->next) {
+        struct lease_command *lease = (struct lease_command *)command;
+        if (!instant_before(engine->now, lease->wait_until))
+            continue;
+        enum status status = lease_apply(engine, lease);
+        if (status) {
+            *err = command->err;
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+void parked_undo(struct engine *engine)
+{
+    for (struct command *command = engine->parked; command; command = command->next) {
+        ((struct lease_command *)command)->count = 0;
+        command->status = STATUS_OK;
+        command->err.text[0] = '\0';
+    }
+}
+
+void parked_answer(struct engine *engine, bool all)
+{
+    struct command **link = &engine->parked;
+    while (*link) {
+        struct command *command = *link;
+        const struct lease_command *lease = (const struct lease_command *)command;
+        if (!all && !lease->count && instant_before(engine->now, lease->wait_until)) {
+            link = &command->next;
+            continue;
+        }
+        *link = command->next;
+        command->done(command);
+    }
+}
+
+void parked_shift(struct engine *engine, struct span by)
+{
+    for (struct command *command = engine->parked; command; command = command->next) {
+        struct lease_command *lease = (struct lease_command *)command;
+        lease->wait_until = instant_add(lease->wait_until, by);
+    }
+}
+
+struct instant parked_wake(const struct engine *engine)
+{
+    struct instant wake = INSTANT_NEVER;
+    for (const struct command *command = engine->parked; command; command = command->next) {
+        const struct lease_command *lease = (const struct lease_command *)command;
+        if (instant_before(lease->wait_until, wake))
+            wake = lease->wait_until;
+    }
+    return wake;
+}
