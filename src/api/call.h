@@ -1,0 +1,94 @@
+/* call: one request while it is carried out: what every resource's file works with.
+ *
+ * A handler reads its input (query.., body.h), has the engine act (call_run, call_read), and writes
+ * the answer through `out`.  It returns STATUS_OK, or a status with `err` filled; api.c turns that
+ * into the error answer.
+ *
+ * Readers of input are sticky: the first thing that is wrong is kept in `status` and `err`, and
+ * everything that is read after it is a default.  So a handler reads all it needs and asks once.
+ *
+ *     struct slice queue = query_text(call, "queue");
+ *     int64_t limit = query_limit(call);
+ *     if (call->status != STATUS_OK)
+ *         return call->status; */
+#ifndef LAZARET_API_CALL_H
+#define LAZARET_API_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/api.h"
+#include "base/jsonw.h"
+#include "core/failure.h"
+
+#define PAGE_LIMIT_DEFAULT 50
+#define PAGE_LIMIT_MAX 1000
+#define PAGE_BYTES_MAX (16u << 20) /* a page that holds this much ends early, with a cursor */
+
+/* struct call_param: one parameter of the query, decoded. */
+struct call_param {
+    struct slice name, value;
+};
+
+struct call {
+    struct engine *engine;
+    const struct api_request *request;
+    struct api_answer *answer;
+    struct arena arena; /* everything that this call allocates; freed at its end */
+    struct slice id;    /* the {...} segment of the path, decoded; empty: the route has none */
+    int argument;       /* the route's, such as an enum review_action */
+    struct call_param *params; /* the query */
+    size_t param_count;
+    struct jsonw out;          /* writes the answer's body */
+    enum status status;        /* the first thing that was wrong with the input */
+    struct err err;            /* and the sentence for it, or for what the handler returns */
+    int http_status;           /* of an error: instead of the one its status maps to; 0: that one */
+    const char *code;          /* likewise for its code; NULL: that one */
+    struct slice error_job_id; /* of an error: the job that is in the way; empty: none */
+};
+
+/* call_fail keeps the first error of the input and returns the call's status. */
+enum status call_fail(struct call *call, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* call_forgive forgets the error of one entry, so that the next can be read. */
+void call_forgive(struct call *call);
+
+/* call_command is the head of a command of this call, by its actor. */
+struct command call_command(struct call *call, enum command_kind kind);
+
+/* call_run has the engine carry out a command.  Its error becomes the call's. */
+enum status call_run(struct call *call, struct command *command);
+
+typedef enum status (*call_reader)(struct engine *engine, struct store *store, void *ctx,
+                                   struct arena *arena, struct err *err);
+
+/* call_read has `read` run on the engine's thread, with answers in `arena`. */
+enum status call_read(struct call *call, call_reader read, void *ctx, struct arena *arena);
+
+/* call_now is the time that the engine goes by. */
+enum status call_now(struct call *call, struct instant *out);
+
+/* ---- the query ------------------------------------------------------------------------------- */
+
+/* query_parse decodes the query.  A parameter that `known` (names with spaces between) does not
+ * list, or that stands twice, is an error. */
+enum status query_parse(struct call *call, const char *known);
+
+/* An absent parameter and an empty one are the same: the default. */
+struct slice query_text(struct call *call, const char *name);
+int64_t query_int(struct call *call, const char *name, int64_t min, int64_t max, int64_t fallback);
+enum tristate query_tristate(struct call *call, const char *name); /* true or false */
+struct instant query_instant(struct call *call, const char *name); /* RFC 3339 */
+size_t query_limit(struct call *call);                             /* `limit` of a page */
+int64_t query_cursor(struct call *call);                           /* `cursor` of a page */
+
+/* url_decode undoes percent-encoding.  `plus` says that "+" is a space.  What comes out must be
+ * UTF-8 without a NUL. */
+enum status url_decode(struct slice text, bool plus, struct arena *arena, struct slice *out,
+                       struct err *err);
+
+/* words_have says whether `words` (with single spaces between) has `word` among them. */
+bool words_have(const char *words, struct slice word);
+
+#endif

@@ -1,0 +1,246 @@
+/* dlq: /api/v1/dlq: list, look, count, and act on one letter.  Compatible with the swarm's clients:
+ * a bare array, its fourteen fields first, its sentences for errors. */
+#include "api/counts.h"
+#include "api/print.h"
+#include "api/review.h"
+#include "api/routes.h"
+#include "core/envelope.h"
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+static void read_sort(struct call *call, struct letter_filter *filter)
+{
+    struct slice sort = query_text(call, "sort");
+    if (sort.len == 0 || slice_is(sort, "newest") || slice_is(sort, "-failed_at"))
+        return;
+    filter->oldest_first = slice_is(sort, "oldest") || slice_is(sort, "failed_at");
+    if (!filter->oldest_first)
+        call_fail(call, STATUS_INVALID, "sort: must be newest or oldest, not \"%.*s\"",
+                  SLICE_ARG(sort));
+}
+
+/* read_state reads a state, or `open`: dead or recovering. */
+static void read_state(struct call *call, struct letter_filter *filter)
+{
+    struct slice state = query_text(call, "state");
+    if (slice_is(state, "open"))
+        filter->open = YES;
+    else if (state.len)
+        filter->has_state = letter_state_from_name(state, &filter->state);
+    if (state.len && filter->open == UNSAID && !filter->has_state)
+        call_fail(call, STATUS_INVALID,
+                  "state: must be open, dead, recovering, recovered, discarded or rolled_back, "
+                  "not \"%.*s\"",
+                  SLICE_ARG(state));
+}
+
+/* read_filter reads the filters of INTERFACES 5.1. */
+static struct letter_filter read_filter(struct call *call)
+{
+    struct letter_filter filter = {
+        .recovered = query_tristate(call, "recovered"),
+        .eligible = query_tristate(call, "eligible"),
+        .recoverable = query_tristate(call, "recoverable"),
+        .reason = query_text(call, "reason"),
+        .source = query_text(call, "source"),
+        .queue = query_text(call, "queue"),
+        .signature = query_text(call, "signature"),
+        .fingerprint = query_text(call, "fingerprint"),
+        .error_type = query_text(call, "error_type"),
+        .job_id = query_text(call, "job_id"),
+        .trace_id = query_text(call, "trace_id"),
+        .agent = query_text(call, "agent"),
+        .actor = query_text(call, "actor"),
+        .q = query_text(call, "q"),
+        .after = query_instant(call, "after"),
+        .before = query_instant(call, "before"),
+        .attempts_min = (uint32_t)query_int(call, "attempts_min", 0, UINT32_MAX, 0),
+        .attempts_max = (uint32_t)query_int(call, "attempts_max", 0, UINT32_MAX, 0),
+        .cursor = query_cursor(call),
+        .limit = query_limit(call),
+    };
+    read_state(call, &filter);
+    read_sort(call, &filter);
+    return filter;
+}
+
+struct letter_page {
+    struct letter_filter filter; /* one more than the page is asked for, to see whether it ends */
+    struct letter_view *views;
+    size_t count;
+    bool more;
+};
+
+static enum status read_letters(struct engine *engine, struct store *store, void *ctx,
+                                struct arena *arena, struct err *err)
+{
+    (void)engine;
+    struct letter_page *page = ctx;
+    struct letter *letters;
+    size_t found, begin = arena->used, limit = page->filter.limit - 1;
+    enum status status = store->letter_list(store, &page->filter, arena, &letters, &found, err);
+    if (status != STATUS_OK)
+        return status;
+    page->views = arena_array(arena, limit, sizeof(*page->views));
+    if (!page->views)
+        return err_no_memory(err);
+    while (page->count < found && page->count < limit && arena->used - begin < PAGE_BYTES_MAX) {
+        status =
+            letter_view_read(store, &letters[page->count], arena, &page->views[page->count], err);
+        if (status != STATUS_OK)
+            return status;
+        page->count++;
+    }
+    page->more = page->count < found;
+    return STATUS_OK;
+}
+
+enum status dlq_list(struct call *call)
+{
+    struct letter_page page = {.filter = read_filter(call)};
+    if (call->status != STATUS_OK)
+        return call->status;
+    page.filter.limit++;
+    enum status status = call_read(call, read_letters, &page, &call->arena);
+    jsonw_array(&call->out);
+    for (size_t i = 0; i < page.count && status == STATUS_OK; i++)
+        status = print_letter(&call->out, &page.views[i], &call->arena, &call->err);
+    jsonw_array_end(&call->out);
+    if (page.more && page.count)
+        call->answer->cursor = page.views[page.count - 1].letter.position;
+    return status;
+}
+
+/* ---- look ------------------------------------------------------------------------------------ */
+
+struct letter_query {
+    struct slice dlq_id;
+    struct letter_view view;
+};
+
+static enum status read_letter(struct engine *engine, struct store *store, void *ctx,
+                               struct arena *arena, struct err *err)
+{
+    (void)engine;
+    struct letter_query *query = ctx;
+    struct letter letter;
+    enum status status = store->letter_get(store, query->dlq_id, arena, &letter, err);
+    if (status != STATUS_OK)
+        return status;
+    return letter_view_read(store, &letter, arena, &query->view, err);
+}
+
+enum status dlq_get(struct call *call)
+{
+    struct letter_query query = {.dlq_id = call->id};
+    enum status status = call_read(call, read_letter, &query, &call->arena);
+    if (status == STATUS_NOT_FOUND)
+        return err_set(&call->err, status, "dlq entry not found");
+    if (status != STATUS_OK)
+        return status;
+    return print_letter(&call->out, &query.view, &call->arena, &call->err);
+}
+
+struct like_query {
+    struct slice prefix;
+    size_t max;
+    struct slice *ids;
+    size_t count;
+};
+
+static enum status read_like(struct engine *engine, struct store *store, void *ctx,
+                             struct arena *arena, struct err *err)
+{
+    (void)engine;
+    struct like_query *query = ctx;
+    return store->letter_like(store, query->prefix, query->max, arena, &query->ids, &query->count,
+                              err);
+}
+
+/* dlq_like lists dlq_ids that begin with a prefix: for "did you mean". */
+enum status dlq_like(struct call *call)
+{
+    struct like_query query = {.prefix = query_text(call, "prefix"), .max = query_limit(call)};
+    if (query.prefix.len == 0)
+        call_fail(call, STATUS_INVALID, "prefix: is required");
+    if (call->status != STATUS_OK)
+        return call->status;
+    enum status status = call_read(call, read_like, &query, &call->arena);
+    if (status != STATUS_OK)
+        return status;
+    jsonw_object(&call->out);
+    jsonw_key(&call->out, "dlq_ids");
+    jsonw_array(&call->out);
+    for (size_t i = 0; i < query.count; i++)
+        jsonw_string(&call->out, query.ids[i]);
+    jsonw_array_end(&call->out);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
+}
+
+/* ---- count ----------------------------------------------------------------------------------- */
+
+static enum status read_counts(struct engine *engine, struct store *store, void *ctx,
+                               struct arena *arena, struct err *err)
+{
+    (void)engine;
+    return counts_read(store, arena, ctx, err);
+}
+
+enum status dlq_stats(struct call *call)
+{
+    struct counts counts;
+    struct jsonw *out = &call->out;
+    enum status status = call_read(call, read_counts, &counts, &call->arena);
+    if (status != STATUS_OK)
+        return status;
+    jsonw_object(out);
+    jsonw_put_int(out, "total", counts.total);
+    jsonw_put_int(out, "unrecovered", counts.unrecovered);
+    jsonw_put_int(out, "recoverable", counts.recoverable);
+    tally_print(&counts.by_reason, "by_reason", out);
+    tally_print(&counts.by_source, "by_source", out);
+    jsonw_put_int(out, "discarded", counts.by_state[LETTER_DISCARDED]);
+    jsonw_key(out, "by_state");
+    jsonw_object(out);
+    for (int state = 0; state < LETTER_STATE_COUNT; state++)
+        jsonw_put_int(out, letter_state_name((enum letter_state)state), counts.by_state[state]);
+    jsonw_object_end(out);
+    tally_print(&counts.by_queue, "by_queue", out);
+    jsonw_put_instant(out, "oldest", counts.oldest);
+    jsonw_put_instant(out, "newest", counts.newest);
+    jsonw_object_end(out);
+    return STATUS_OK;
+}
+
+/* ---- act on one letter ----------------------------------------------------------------------- */
+
+/* dlq_review carries out the action of the route.  A letter from elsewhere goes back there: when
+ * that cannot be reached the answer is 502, and the letter stays dead. */
+enum status dlq_review(struct call *call)
+{
+    enum review_action action = (enum review_action)call->argument;
+    struct json body = body_object(call, review_members(action));
+    struct review_command command;
+    struct review_item item = {.dlq_id = call->id};
+    review_read(call, body, action, SLICE("api-retry"), &command);
+    if (call->status != STATUS_OK)
+        return call->status;
+    command.items = &item;
+    command.count = 1;
+    enum status status = call_run(call, &command.command);
+    if (status != STATUS_OK)
+        return status;
+    if (item.status == STATUS_UNAVAILABLE)
+        call->http_status = 502;
+    if (item.status != STATUS_OK) {
+        struct slice why = review_refusal(&item);
+        return err_set(&call->err, item.status, "%.*s", SLICE_ARG(why));
+    }
+    jsonw_object(&call->out);
+    jsonw_put_str(&call->out, "status", review_status_name(action));
+    jsonw_put_string(&call->out, "dlq_id", call->id);
+    jsonw_put_text(&call->out, "compensation", item.compensation);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
+}

@@ -1,0 +1,161 @@
+/* import: /api/v1/dlq/import: letters from elsewhere, one, an array or NDJSON of them.
+ *
+ * Each has an answer of its own, in its place.  One whose dlq_id is known is not taken again, so an
+ * import that was cut off can be repeated whole. */
+#include "api/body.h"
+#include "api/import_form.h"
+#include "api/print.h"
+#include "api/routes.h"
+#include "core/envelope.h"
+
+#define IMPORT_CHUNK 500                    /* letters of one engine command */
+#define RESULTS_BYTES_MAX ((size_t)1 << 29) /* of the answers to all of them */
+
+/* struct intake: an import on its way. */
+struct intake {
+    struct call *call;
+    struct entries entries;
+    struct slice run_id;
+    struct import_item *items; /* those of the chunk that can be read */
+    struct slice *errors;      /* for each entry of the chunk: why it cannot; empty: it can */
+    enum status *statuses;     /* and with which status */
+    size_t count;              /* entries of the chunk */
+    size_t item_count;
+    int64_t imported, known, failed;
+    struct buf results; /* the answers, printed as they come */
+    struct jsonw out;
+};
+
+/* read_entry reads one letter of a chunk. */
+static enum status read_entry(struct intake *intake, struct slice text)
+{
+    struct call *call = intake->call;
+    size_t n = intake->count++;
+    import_form_read(call, text, intake->run_id, &intake->items[intake->item_count]);
+    intake->statuses[n] = call->status;
+    if (call->status == STATUS_OK) {
+        intake->item_count++;
+        return STATUS_OK;
+    }
+    if (call->status == STATUS_NO_MEMORY)
+        return call->status;
+    intake->errors[n] = arena_dup(&call->arena, slice_of(call->err.text));
+    if (!intake->errors[n].ptr)
+        return err_no_memory(&call->err);
+    call_forgive(call);
+    return STATUS_OK;
+}
+
+static enum status read_chunk(struct intake *intake)
+{
+    struct slice text;
+    enum status status = STATUS_OK;
+    intake->count = intake->item_count = 0;
+    while (intake->count < IMPORT_CHUNK && status == STATUS_OK &&
+           entries_next(&intake->entries, &text))
+        status = read_entry(intake, text);
+    return status;
+}
+
+static void print_entry(struct intake *intake, enum status status, struct slice error,
+                        const struct import_item *item)
+{
+    struct jsonw *out = &intake->out;
+    jsonw_object(out);
+    if (status != STATUS_OK) {
+        intake->failed++;
+        if (item)
+            jsonw_put_text(out, "dlq_id", item->letter.dlq_id);
+        print_refusal(out, status, error);
+    } else {
+        intake->imported += item->created;
+        intake->known += !item->created;
+        jsonw_put_string(out, "dlq_id", item->dlq_id);
+        jsonw_put_bool(out, "created", item->created);
+    }
+    jsonw_object_end(out);
+}
+
+/* print_chunk prints an answer for each entry; those that were read are in the items, in order. */
+static void print_chunk(struct intake *intake)
+{
+    const struct import_item *item = intake->items;
+    for (size_t i = 0; i < intake->count; i++) {
+        if (intake->statuses[i] != STATUS_OK) {
+            print_entry(intake, intake->statuses[i], intake->errors[i], NULL);
+            continue;
+        }
+        print_entry(intake, item->status, slice_of(item->err.text), item);
+        item++;
+    }
+}
+
+static enum status run_chunk(struct intake *intake)
+{
+    if (intake->item_count == 0)
+        return STATUS_OK;
+    struct import_command command = {.command = call_command(intake->call, COMMAND_IMPORT),
+                                     .items = intake->items,
+                                     .count = intake->item_count};
+    return call_run(intake->call, &command.command);
+}
+
+static enum status run(struct intake *intake)
+{
+    struct arena *arena = &intake->call->arena;
+    intake->items = arena_array(arena, IMPORT_CHUNK, sizeof(*intake->items));
+    intake->errors = arena_array(arena, IMPORT_CHUNK, sizeof(*intake->errors));
+    intake->statuses = arena_array(arena, IMPORT_CHUNK, sizeof(*intake->statuses));
+    if (!intake->items || !intake->errors || !intake->statuses)
+        return err_no_memory(&intake->call->err);
+    for (;;) {
+        enum status status = read_chunk(intake);
+        if (status != STATUS_OK || intake->count == 0)
+            return status;
+        status = run_chunk(intake);
+        if (status != STATUS_OK) {
+            if (intake->imported)
+                err_prefix(&intake->call->err, "after %lld letters were imported",
+                           (long long)intake->imported);
+            return status;
+        }
+        print_chunk(intake);
+    }
+}
+
+/* answer prints the numbers, then what became of each. */
+static enum status answer(struct intake *intake)
+{
+    struct jsonw *out = &intake->call->out;
+    enum status status = buf_status(&intake->results, &intake->call->err);
+    if (status != STATUS_OK)
+        return status;
+    jsonw_object(out);
+    jsonw_put_int(out, "imported", intake->imported);
+    jsonw_put_int(out, "known", intake->known);
+    jsonw_put_int(out, "failed", intake->failed);
+    jsonw_put_raw(out, "results", buf_slice(&intake->results));
+    jsonw_object_end(out);
+    return STATUS_OK;
+}
+
+enum status import_letters(struct call *call)
+{
+    struct intake intake = {.call = call, .run_id = query_text(call, "job_id")};
+    enum status status = STATUS_OK;
+    if (intake.run_id.len)
+        status = envelope_name_check("job_id", intake.run_id, ENVELOPE_ID_MAX, &call->err);
+    if (status == STATUS_OK)
+        status = entries_open(&intake.entries, call);
+    if (status != STATUS_OK)
+        return status;
+    buf_init(&intake.results, RESULTS_BYTES_MAX);
+    jsonw_init(&intake.out, &intake.results);
+    jsonw_array(&intake.out);
+    status = run(&intake);
+    jsonw_array_end(&intake.out);
+    if (status == STATUS_OK)
+        status = answer(&intake);
+    buf_release(&intake.results);
+    return status;
+}

@@ -1,0 +1,150 @@
+/* leases: /api/v1/leases: workers take jobs, keep them, and give them back.
+ *
+ * Waiting for a job (`wait_ms`) is done by the engine, which answers when one is ready: nobody
+ * polls.
+ *
+ * Workers of other systems send members of their own: unknown ones are not an error here. */
+#include "api/body.h"
+#include "api/print.h"
+#include "api/routes.h"
+#include "core/envelope.h"
+
+#define LEASE_COUNT_MAX 1000
+#define LEASE_IDS_MAX 10000
+#define LEASE_MS_MAX (INT64_C(12) * 3600 * 1000)
+#define WAIT_MS_MAX (INT64_C(10) * 60 * 1000)
+#define NAMES_MAX 1000 /* queues or capabilities of one worker */
+
+/* worker_id reads who asks; it is required. */
+static struct slice worker_id(struct call *call, struct json body)
+{
+    struct slice worker = body_text(call, body, "worker_id", ENVELOPE_ID_MAX);
+    if (worker.len == 0)
+        call_fail(call, STATUS_INVALID, "worker_id: is required");
+    return worker;
+}
+
+/* lease_ids reads the leases; they are required. */
+static struct slice *lease_ids(struct call *call, struct json body, size_t *count)
+{
+    struct json array = body_json(call, body, "lease_ids", JSON_ARRAY);
+    struct slice *ids = body_texts(call, body, "lease_ids", LEASE_IDS_MAX, ENVELOPE_ID_MAX, count);
+    if (array.raw.len == 0)
+        call_fail(call, STATUS_INVALID, "lease_ids: is required");
+    return ids;
+}
+
+static void print_lease(struct jsonw *out, const struct lease *lease)
+{
+    jsonw_object(out);
+    jsonw_put_str(out, "lease_id", lease->lease_id);
+    jsonw_put_string(out, "job_id", lease->job_id);
+    jsonw_put_int(out, "attempt", lease->attempt);
+    jsonw_put_string(out, "match", lease->match);
+    jsonw_put_instant(out, "expires_at", lease->expires_at);
+    jsonw_put_string(out, "queue", lease->queue);
+    jsonw_put_raw(out, "job", lease->body);
+    jsonw_object_end(out);
+}
+
+enum status leases_take(struct call *call)
+{
+    struct json body = body_object(call, NULL);
+    struct lease_command command = {.command = call_command(call, COMMAND_LEASE),
+                                    .worker_id = worker_id(call, body)};
+    command.query.queues =
+        body_texts(call, body, "queues", NAMES_MAX, ENVELOPE_QUEUE_MAX, &command.query.queue_count);
+    command.query.capabilities = body_texts(call, body, "capabilities", NAMES_MAX, ENVELOPE_ID_MAX,
+                                            &command.query.capability_count);
+    command.max = (size_t)body_int(call, body, "count", 1, LEASE_COUNT_MAX, 1);
+    command.lease = span_ms(body_int(call, body, "lease_ms", 1, LEASE_MS_MAX, 0));
+    command.wait = span_ms(body_int(call, body, "wait_ms", 0, WAIT_MS_MAX, 0));
+    if (call->status != STATUS_OK)
+        return call->status;
+    enum status status = call_run(call, &command.command);
+    if (status != STATUS_OK)
+        return status;
+    jsonw_object(&call->out);
+    jsonw_key(&call->out, "leases");
+    jsonw_array(&call->out);
+    for (size_t i = 0; i < command.count; i++)
+        print_lease(&call->out, &command.leases[i]);
+    jsonw_array_end(&call->out);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
+}
+
+/* print_outcomes prints the ids of the leases with one outcome. */
+static void print_outcomes(struct jsonw *out, const char *key,
+                           const struct heartbeat_command *command, enum heartbeat_outcome outcome)
+{
+    jsonw_key(out, key);
+    jsonw_array(out);
+    for (size_t i = 0; i < command->count; i++) {
+        if (command->items[i].outcome == outcome)
+            jsonw_string(out, command->items[i].lease_id);
+    }
+    jsonw_array_end(out);
+}
+
+enum status leases_heartbeat(struct call *call)
+{
+    struct json body = body_object(call, NULL);
+    struct heartbeat_command command = {.command = call_command(call, COMMAND_HEARTBEAT),
+                                        .worker_id = worker_id(call, body)};
+    struct slice *ids = lease_ids(call, body, &command.count);
+    command.lease = span_ms(body_int(call, body, "lease_ms", 1, LEASE_MS_MAX, 0));
+    if (call->status != STATUS_OK)
+        return call->status;
+    command.items = arena_array(&call->arena, command.count + 1, sizeof(*command.items));
+    if (!command.items)
+        return err_no_memory(&call->err);
+    for (size_t i = 0; i < command.count; i++)
+        command.items[i].lease_id = ids[i];
+    enum status status = call_run(call, &command.command);
+    if (status != STATUS_OK)
+        return status;
+    jsonw_object(&call->out);
+    print_outcomes(&call->out, "extended", &command, HEARTBEAT_EXTENDED);
+    print_outcomes(&call->out, "lost", &command, HEARTBEAT_LOST);
+    print_outcomes(&call->out, "cancelled", &command, HEARTBEAT_CANCELLED);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
+}
+
+static void print_ids(struct jsonw *out, const char *key, const struct slice *ids,
+                      const bool *released, size_t count, bool which)
+{
+    jsonw_key(out, key);
+    jsonw_array(out);
+    for (size_t i = 0; i < count; i++) {
+        if (released[i] == which)
+            jsonw_string(out, ids[i]);
+    }
+    jsonw_array_end(out);
+}
+
+enum status leases_release(struct call *call)
+{
+    struct json body = body_object(call, NULL);
+    size_t count;
+    struct slice *ids = lease_ids(call, body, &count);
+    if (call->status != STATUS_OK)
+        return call->status;
+    bool *released = arena_array(&call->arena, count + 1, sizeof(*released));
+    if (!released)
+        return err_no_memory(&call->err);
+    for (size_t i = 0; i < count; i++) {
+        struct release_command command = {.command = call_command(call, COMMAND_RELEASE),
+                                          .lease_id = ids[i]};
+        enum status status = call_run(call, &command.command);
+        if (status != STATUS_OK && status != STATUS_LEASE_LOST)
+            return status;
+        released[i] = status == STATUS_OK;
+    }
+    jsonw_object(&call->out);
+    print_ids(&call->out, "released", ids, released, count, true);
+    print_ids(&call->out, "lost", ids, released, count, false);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
+}

@@ -1,0 +1,44 @@
+/* review: reading the body of a review action. */
+#include "api/review.h"
+
+#include "core/envelope.h"
+
+const char *review_members(enum review_action action)
+{
+    return action == REVIEW_RETRY ? REVIEW_RETRY_MEMBERS : REVIEW_MEMBERS;
+}
+
+/* read_edit reads what only a retry may say. */
+static void read_edit(struct call *call, struct json body, struct review_command *command)
+{
+    command->patch = body_json(call, body, "patch", JSON_ARRAY).raw;
+    command->merge = body_json(call, body, "merge", JSON_OBJECT).raw;
+    command->queue = body_text(call, body, "queue", ENVELOPE_QUEUE_MAX);
+    command->policy = body_text(call, body, "policy", POLICY_NAME_MAX);
+    command->attempts_max =
+        (uint32_t)body_int(call, body, "max_retries", 1, POLICY_ATTEMPTS_MAX, 0);
+}
+
+void review_read(struct call *call, struct json body, enum review_action action, struct slice by,
+                 struct review_command *command)
+{
+    *command =
+        (struct review_command){.command = call_command(call, COMMAND_REVIEW), .action = action};
+    struct slice actor = body_text(call, body, "actor", ENVELOPE_ID_MAX);
+    command->note = body_text(call, body, "note", BODY_NOTE_MAX);
+    if (action == REVIEW_RETRY) {
+        command->by = actor.len ? actor : by;
+        read_edit(call, body, command);
+    }
+    if (actor.len)
+        command->command.actor = actor;
+}
+
+struct slice review_refusal(const struct review_item *item)
+{
+    if (item->status == STATUS_NOT_FOUND)
+        return SLICE("dlq entry not found");
+    if (item->status == STATUS_UNAVAILABLE)
+        return SLICE("failed to republish");
+    return slice_of(item->err.text);
+}
