@@ -1,0 +1,586 @@
+/* commands: the table.  To add a flag or a command, add its line here; everything else follows. */
+#include "cli/commands.h"
+
+#include "cli/cli.h"
+
+#define SWITCH(NAME, HELP)                                                                         \
+    {                                                                                              \
+        .name = NAME, .help = HELP                                                                 \
+    }
+#define VALUE(NAME, WHAT, HELP)                                                                    \
+    {                                                                                              \
+        .name = NAME, .value = WHAT, .help = HELP                                                  \
+    }
+#define MANY(NAME, WHAT, HELP)                                                                     \
+    {                                                                                              \
+        .name = NAME, .value = WHAT, .many = true, .help = HELP                                    \
+    }
+#define ONE_OF(NAME, WHAT, WORDS, HELP)                                                            \
+    {                                                                                              \
+        .name = NAME, .value = WHAT, .words = WORDS, .closed = true, .help = HELP                  \
+    }
+#define OFFER(NAME, WHAT, WORDS, HELP)                                                             \
+    {                                                                                              \
+        .name = NAME, .value = WHAT, .words = WORDS, .help = HELP                                  \
+    }
+#define PATH(NAME, WHAT, HINT, HELP)                                                               \
+    {                                                                                              \
+        .name = NAME, .value = WHAT, .hint = HINT, .help = HELP                                    \
+    }
+#define END_FLAGS                                                                                  \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
+#define END_EXAMPLES                                                                               \
+    {                                                                                              \
+        .why = NULL                                                                                \
+    }
+
+#define POLICIES "default receipts dispatch governed map background post-adjudication"
+#define CLASSES                                                                                    \
+    "timeout unavailable server_error network congestion rate_limited crashed unknown "            \
+    "permission_denied policy_violation invalid_input malformed_payload forbidden_tool "           \
+    "scope_mismatch client_error"
+#define REASONS                                                                                    \
+    "retries_exhausted not_retryable dependency_down not_idempotent undeliverable malformed "      \
+    "no_capable_agent all_agents_unavailable policy_denied timeout_assigned timeout_in_progress "  \
+    "agent_crashed boot_failure pull_failure crash_loop"
+
+const struct cli_flag cli_common_flags[] = {
+    PATH("data", "DIR", HINT_DIR,
+         "the data directory (default $LAZARET_DATA, else $XDG_DATA_HOME/lazaret, else "
+         "~/.local/share/lazaret)"),
+    PATH("config", "FILE", HINT_FILE, "limits, retention and lock_wait_seconds, as YAML or JSON"),
+    {.name = "output",
+     .letter = 'o',
+     .value = "FORMAT",
+     .words = "table json",
+     .closed = true,
+     .help = "table for a person (plain rows without a terminal) or json for a program"},
+    {.name = "yes", .letter = 'y', .help = "do it without asking"},
+    SWITCH("no-color", "no colour on a terminal (also: NO_COLOR in the environment)"),
+    VALUE("actor", "NAME", "who asks, for the evidence (default human:$USER)"),
+    {.name = "help", .letter = 'h', .help = "explain the command, with examples"},
+    {.name = "version", .letter = 'V', .help = "print the version"},
+    END_FLAGS};
+
+static const struct cli_flag no_flags[] = {END_FLAGS};
+
+/* Which letters: the filters of the API, for every command that selects some. */
+#define FILTER_FLAGS                                                                               \
+    ONE_OF("state", "STATE", "open all dead recovering recovered discarded rolled_back",           \
+           "only letters in this state (default open: dead or recovering)"),                       \
+        ONE_OF("recovered", "BOOL", "true false",                                                  \
+               "only letters that were, or were not, recovered"),                                  \
+        VALUE("job-id", "RUN", "only this job, or the jobs of this run"),                          \
+        OFFER("reason", "REASON", REASONS, "only letters that died for this reason"),              \
+        VALUE("source", "SOURCE", "only letters from this source"),                                \
+        VALUE("queue", "QUEUE", "only letters of this queue"),                                     \
+        VALUE("signature", "TEXT", "only letters with this error signature"),                      \
+        VALUE("fingerprint", "FP", "only letters of this group"),                                  \
+        VALUE("error-type", "TYPE", "only letters with this error type"),                          \
+        VALUE("q", "WORDS", "only letters in whose error, ids or payload all the words occur"),    \
+        VALUE("trace-id", "ID", "only letters of this trace"),                                     \
+        VALUE("agent", "ID", "only letters whose last attempt this agent made"),                   \
+        VALUE("actor", "NAME", "only letters that this actor brought back or gave up"),            \
+        SWITCH("eligible", "only letters whose kind of failure may pass by itself"),               \
+        VALUE("after", "TIME", "only letters that died at this time (RFC 3339) or later"),         \
+        VALUE("before", "TIME", "only letters that died before this time"),                        \
+        VALUE("attempts-min", "N", "only letters with at least N failed attempts"),                \
+        VALUE("attempts-max", "N", "only letters with at most N failed attempts")
+
+static const struct cli_flag push_flags[] = {
+    VALUE("action", "NAME", "what is to be done: the one member that an envelope must have"),
+    VALUE("inputs", "JSON|@FILE", "the inputs, as JSON or from a file"),
+    VALUE("queue", "QUEUE", "the queue (default: default)"),
+    VALUE("priority", "N", "0 to 9, 9 first (default 4)"),
+    OFFER("policy", "NAME", POLICIES, "the retry policy (default: default)"),
+    VALUE("job-id", "ID", "the job's id, up to 200 bytes (default: a UUID)"),
+    VALUE("idempotency-key", "KEY", "while a live job has this key, that one is the answer"),
+    VALUE("retry-key", "KEY", "likewise, for the background system's key"),
+    VALUE("run-at", "TIME", "not before this time (RFC 3339)"),
+    VALUE("delay", "SPAN", "not before so long from here: 90s, 10m, 2h, 7d"),
+    VALUE("trace-id", "ID", "the trace that it belongs to"),
+    MANY("capability", "NAME", "what a worker must be able to do"),
+    VALUE("source", "NAME", "where it comes from"),
+    VALUE("requested-by", "NAME", "who wants it"),
+    END_FLAGS};
+
+static const struct cli_example push_examples[] = {
+    {"Push a job from flags.",
+     "lazaret push --action send_invoice --inputs '{\"id\": 7}' --queue billing"},
+    {"Push the envelope in a file, or every one of an array or of NDJSON.",
+     "lazaret push jobs.ndjson"},
+    {"At most one live job with a key: pushing again answers with the job that is there.",
+     "lazaret push --action sync --idempotency-key sync-42 --policy governed"},
+    {"Push from another program and read its id.",
+     "make-envelope | lazaret push - -o json | jq -r .job_id"},
+    END_EXAMPLES};
+
+static const struct cli_flag list_flags[] = {
+    FILTER_FLAGS, VALUE("limit", "N", "at most N letters (default 50)"),
+    ONE_OF("sort", "ORDER", "newest oldest", "which come first (default newest)"), END_FLAGS};
+
+static const struct cli_example list_examples[] = {
+    {"What needs attention, the newest first.", "lazaret dlq list"},
+    {"Those that timed out in one queue.", "lazaret dlq list --queue billing --q 'timed out'"},
+    {"Everything that ever died of it, also what was brought back.",
+     "lazaret dlq list --reason retries_exhausted --state all"},
+    {"The ids, for a script.", "lazaret dlq list --eligible -o json | jq -r '.[].dlq_id'"},
+    END_EXAMPLES};
+
+static const struct cli_example show_examples[] = {
+    {"Why it is dead, every attempt, and what to do next.", "lazaret dlq show 0192f3a4"},
+    {"One letter, for a program.", "lazaret dlq show 0192f3a4 -o json"},
+    END_EXAMPLES};
+
+static const struct cli_flag analyze_flags[] = {
+    VALUE("job-id", "RUN", "only the letters of this run"),
+    PATH("export", "FILE", HINT_FILE, "also write the analysis to FILE as JSON"),
+    SWITCH("force", "replace FILE when it exists"), END_FLAGS};
+
+static const struct cli_example analyze_examples[] = {
+    {"What fails, how often and when.", "lazaret dlq analyze"},
+    {"One run's failures, kept as a file.",
+     "lazaret dlq analyze --job-id nightly-42 --export nightly-42.json"},
+    END_EXAMPLES};
+
+static const struct cli_flag groups_flags[] = {VALUE("limit", "N", "at most N groups (default 50)"),
+                                               END_FLAGS};
+
+static const struct cli_example groups_examples[] = {
+    {"Which errors there are, with a count each.", "lazaret dlq groups"},
+    {"Then the letters of one, and all of them back.",
+     "lazaret dlq list --fingerprint 3f2a9c41d0e7b865"},
+    END_EXAMPLES};
+
+static const struct cli_example stats_examples[] = {{"The counts.", "lazaret dlq stats"},
+                                                    END_EXAMPLES};
+
+#define SELECT_FLAGS                                                                               \
+    VALUE("group", "FP", "the open letters of this group"), SWITCH("all", "every open letter"),    \
+        VALUE("filter", "EXPR", "of those, only the ones that EXPR is true for"),                  \
+        VALUE("note", "TEXT", "why, in your words: it stands in the evidence")
+
+static const struct cli_flag retry_flags[] = {
+    SELECT_FLAGS,
+    VALUE("max-retries", "N", "allow N runs in this round instead of the policy's"),
+    PATH("patch", "FILE", HINT_FILE,
+         "edit first: a JSON Patch (an array) or a merge patch (an object)"),
+    VALUE("queue", "QUEUE", "into this queue"),
+    OFFER("policy", "NAME", POLICIES, "under this policy"),
+    SWITCH("force", "also letters of the selection that need review or are not eligible"),
+    END_FLAGS};
+
+static const struct cli_example retry_examples[] = {
+    {"Try one.", "lazaret dlq retry 0192f3a4"},
+    {"See it succeed, then the rest of its group.",
+     "lazaret dlq retry --group 3f2a9c41d0e7b865 --note 'disk is back'"},
+    {"The items of a run that may pass by themselves.",
+     "lazaret dlq retry nightly-42 --filter 'reprocess_eligible == true'"},
+    {"Repair the payload and retry.",
+     "echo '{\"inputs\": {\"currency\": \"EUR\"}}' | lazaret dlq retry 0192f3a4 --patch -"},
+    END_EXAMPLES};
+
+static const struct cli_flag discard_flags[] = {SELECT_FLAGS, END_FLAGS};
+
+static const struct cli_example discard_examples[] = {
+    {"Give one up; \"dlq restore\" takes it back.",
+     "lazaret dlq discard 0192f3a4 --note 'customer cancelled'"},
+    {"Give a whole group up.", "lazaret dlq discard --group 3f2a9c41d0e7b865"},
+    END_EXAMPLES};
+
+static const struct cli_flag note_flags[] = {
+    VALUE("note", "TEXT", "why, in your words: it stands in the evidence"), END_FLAGS};
+
+static const struct cli_example rollback_examples[] = {
+    {"Undo what a half-done job did.", "lazaret dlq rollback 0192f3a4"}, END_EXAMPLES};
+static const struct cli_example escalate_examples[] = {
+    {"Hand it to a person.", "lazaret dlq escalate 0192f3a4 --note 'needs finance'"}, END_EXAMPLES};
+static const struct cli_example restore_examples[] = {
+    {"Take a discard back.", "lazaret dlq restore 0192f3a4"}, END_EXAMPLES};
+
+static const struct cli_flag export_flags[] = {
+    ONE_OF("format", "FORMAT", "json csv map receipts", "what to write (default json)"),
+    FILTER_FLAGS, SWITCH("force", "replace what is there"), END_FLAGS};
+
+static const struct cli_example export_examples[] = {
+    {"All open letters with all their evidence.", "lazaret dlq export letters.json"},
+    {"For a spreadsheet, on standard output.", "lazaret dlq export - --format csv"},
+    {"One run as the map system's files.",
+     "lazaret dlq export nightly-42 --format map --job-id nightly-42"},
+    END_EXAMPLES};
+
+static const struct cli_example import_examples[] = {
+    {"Letters of another data directory, or a receipts.json.", "lazaret dlq import letters.json"},
+    {"A directory of the map system.", "lazaret dlq import nightly-42"},
+    END_EXAMPLES};
+
+static const struct cli_flag purge_flags[] = {
+    VALUE("older-than-days", "N", "letters that died more than N days ago; required"),
+    VALUE("job-id", "RUN", "only the letters of this run"),
+    SWITCH("force", "also letters that still need review"), END_FLAGS};
+
+static const struct cli_example purge_examples[] = {
+    {"Remove what died a quarter ago and needs nobody's review.",
+     "lazaret dlq purge --older-than-days 90"},
+    {"From a timer, where nobody can be asked.", "lazaret dlq purge --older-than-days 90 --yes"},
+    END_EXAMPLES};
+
+static const struct cli_flag clear_flags[] = {
+    SWITCH("force", "also letters that still need review"), END_FLAGS};
+
+static const struct cli_example clear_examples[] = {
+    {"Remove what a run left.", "lazaret dlq clear nightly-42"}, END_EXAMPLES};
+
+static const struct cli_example policy_list_examples[] = {
+    {"Which policies there are.", "lazaret policy list"}, END_EXAMPLES};
+static const struct cli_example policy_show_examples[] = {
+    {"Start a policy of your own from one that is there.",
+     "lazaret policy show governed > mine.json"},
+    END_EXAMPLES};
+static const struct cli_example policy_set_examples[] = {
+    {"Set a policy from a file.", "lazaret policy set billing mine.json"},
+    {"From standard input.",
+     "echo '{\"max_attempts\": 3, \"backoff_strategy\": \"fixed\"}' | lazaret policy set quick -"},
+    END_EXAMPLES};
+static const struct cli_example policy_explain_examples[] = {
+    {"When would it try again?", "lazaret policy explain governed"},
+    {"For a program: the delays before jitter, in seconds.",
+     "lazaret policy explain governed -o json"},
+    END_EXAMPLES};
+
+static const struct cli_flag simulate_flags[] = {
+    OFFER("class", "CLASS", CLASSES, "what every attempt fails with (default timeout)"),
+    VALUE("http-status", "N", "or the HTTP status that it fails with"),
+    VALUE("failure", "JSON|@FILE", "or a whole failure, as a worker reports it"),
+    SWITCH("idempotent", "as a job that has an idempotency key"),
+    VALUE("seed", "N", "of the jitter: the same number gives the same delays (default 0)"),
+    END_FLAGS};
+
+static const struct cli_example simulate_examples[] = {
+    {"A job that always times out, attempt by attempt.", "lazaret policy simulate governed"},
+    {"What a refusal leads to.", "lazaret policy simulate dispatch --http-status 403"},
+    END_EXAMPLES};
+
+static const struct cli_flag audit_show_flags[] = {
+    VALUE("job-id", "ID", "only events of this job"),
+    VALUE("dlq-id", "ID", "only events of this letter's job"),
+    VALUE("after", "SEQ", "only events after this one"),
+    VALUE("limit", "N", "at most N events (default 50)"), END_FLAGS};
+
+static const struct cli_example audit_show_examples[] = {
+    {"Everything that happened to a job, and who did it.", "lazaret audit show --job-id inv-7"},
+    {"Follow: what came after event 120.", "lazaret audit show --after 120"},
+    END_EXAMPLES};
+static const struct cli_example audit_verify_examples[] = {
+    {"Has anybody touched the evidence?", "lazaret audit verify"}, END_EXAMPLES};
+
+static const struct cli_flag audit_export_flags[] = {
+    VALUE("job-id", "ID", "only events of this job"),
+    VALUE("after", "SEQ", "only events after this one"), SWITCH("force", "replace what is there"),
+    END_FLAGS};
+
+static const struct cli_example audit_export_examples[] = {
+    {"The whole chain, one event a line.", "lazaret audit export audit.ndjson"}, END_EXAMPLES};
+
+static const struct cli_example status_examples[] = {
+    {"One screen: queues, states, dead letters, trend.", "lazaret status"}, END_EXAMPLES};
+static const struct cli_example help_examples[] = {{"Explain a command.", "lazaret help dlq retry"},
+                                                   END_EXAMPLES};
+static const struct cli_example completion_examples[] = {
+    {"Completion for this shell.", "source <(lazaret completion bash)"},
+    {"For every shell to come.",
+     "lazaret completion fish > ~/.config/fish/completions/lazaret.fish"},
+    END_EXAMPLES};
+static const struct cli_example man_examples[] = {{"Read it.", "lazaret man | man -l -"},
+                                                  END_EXAMPLES};
+static const struct cli_example no_examples[] = {END_EXAMPLES};
+
+const struct cli_command cli_commands[] = {
+    {.name = "push",
+     .operands = "[FILE]",
+     .summary = "enqueue a job",
+     .about = "Takes the job's envelope from FILE, from standard input when FILE is \"-\", or from "
+              "flags. A file may also hold an array of envelopes, or one after the other (NDJSON): "
+              "all are pushed. The envelope is kept byte for byte. When the command ends with 0, "
+              "every job is on disk.\n\n"
+              "Pushing a job_id that is known, with the same bytes, changes nothing and says so; "
+              "with other bytes it is refused.",
+     .flags = push_flags,
+     .examples = push_examples,
+     .operands_max = 1,
+     .hint = HINT_FILE,
+     .run = cmd_push},
+    {.name = "dlq",
+     .operands = "COMMAND",
+     .summary = "look at dead letters and decide what becomes of them",
+     .about = "A job that may not be tried again becomes a dead letter: it waits in the "
+              "quarantine, with the evidence of every attempt, for somebody to bring it back or "
+              "give it up.\n\n"
+              "An ID may be shortened to its first 8 characters or more while it is unique.",
+     .flags = no_flags,
+     .examples = no_examples},
+    {.name = "dlq list",
+     .operands = "",
+     .summary = "list dead letters",
+     .about = "Lists the letters that are open, the newest first. On a terminal it is a table; "
+              "without one, rows of tab-separated id, failed_at, reason, queue, attempts, "
+              "signature and state; with -o json a bare array of whole letters.",
+     .flags = list_flags,
+     .examples = list_examples,
+     .run = cmd_list},
+    {.name = "dlq show",
+     .operands = "ID",
+     .summary = "tell the whole story of a letter",
+     .about = "Says why the letter is dead (the decision, its rule and its policy), every attempt "
+              "with its error, the envelope, and what can be done next.",
+     .flags = no_flags,
+     .examples = show_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .run = cmd_show},
+    {.name = "dlq analyze",
+     .operands = "",
+     .summary = "find patterns in what fails",
+     .about = "Shows the groups of equal errors, how the errors are distributed, and the failures "
+              "of each hour.",
+     .flags = analyze_flags,
+     .examples = analyze_examples,
+     .run = cmd_analyze},
+    {.name = "dlq groups",
+     .operands = "",
+     .summary = "list the groups of equal errors",
+     .about = "Letters whose errors are the same but for numbers, paths and ids form a group, "
+              "named by a fingerprint. With -o json a bare array.",
+     .flags = groups_flags,
+     .examples = groups_examples,
+     .run = cmd_groups},
+    {.name = "dlq stats",
+     .operands = "",
+     .summary = "count dead letters by state, reason, source and queue",
+     .about = "The counts are kept as letters change: asking costs the same for a million.",
+     .flags = no_flags,
+     .examples = stats_examples,
+     .run = cmd_stats},
+    {.name = "dlq retry",
+     .operands = "ID... | RUN | --group FP | --all",
+     .summary = "bring dead letters back to their queue",
+     .about = "The job keeps its id and its keys, gets a fresh round of attempts, and when it dies "
+              "again it comes back to the same letter. What is replayed is what was selected when "
+              "the command began.\n\n"
+              "Of a selection (RUN, --group, --all), letters that need review, or whose kind of "
+              "failure does not pass by itself, are left out, unless --force. A letter that is "
+              "named by its ID is always taken. More than one letter: it asks first.",
+     .flags = retry_flags,
+     .examples = retry_examples,
+     .operands_max = OPERANDS_ANY,
+     .run = cmd_retry},
+    {.name = "dlq discard",
+     .operands = "ID... | RUN | --group FP | --all",
+     .summary = "give dead letters up",
+     .about = "A discarded letter stays, with its evidence, until it is purged. More than one "
+              "letter: it asks first.",
+     .flags = discard_flags,
+     .examples = discard_examples,
+     .operands_max = OPERANDS_ANY,
+     .run = cmd_discard},
+    {.name = "dlq rollback",
+     .operands = "ID...",
+     .summary = "undo what a job did, by its compensation",
+     .about = "Pushes the job that the envelope's \"compensation\" describes; the letter is then "
+              "rolled back.",
+     .flags = note_flags,
+     .examples = rollback_examples,
+     .operands_min = 1,
+     .operands_max = OPERANDS_ANY,
+     .run = cmd_rollback},
+    {.name = "dlq escalate",
+     .operands = "ID...",
+     .summary = "flag a letter for a person",
+     .about = "The letter stays dead, and no machine may replay it.",
+     .flags = note_flags,
+     .examples = escalate_examples,
+     .operands_min = 1,
+     .operands_max = OPERANDS_ANY,
+     .run = cmd_escalate},
+    {.name = "dlq restore",
+     .operands = "ID...",
+     .summary = "take a discard back",
+     .about = "The letter is dead again, and can be retried.",
+     .flags = note_flags,
+     .examples = restore_examples,
+     .operands_min = 1,
+     .operands_max = OPERANDS_ANY,
+     .run = cmd_restore},
+    {.name = "dlq export",
+     .operands = "OUT",
+     .summary = "write dead letters to a file",
+     .about = "Formats: json is an array of whole letters, which \"dlq import\" reads back. csv is "
+              "RFC 4180 with a header; a field that a spreadsheet would take for a formula (it "
+              "begins with = + - @, a tab or a line end) gets an apostrophe before it. map is a "
+              "directory with index.json and items/ID.json for each letter, the id "
+              "percent-encoded. receipts is an array of receipt, failed_at and attempts.\n\n"
+              "OUT is a file, or \"-\" for standard output (not for map). A file appears whole or "
+              "not at all, readable by its owner alone, and none is replaced without --force.",
+     .flags = export_flags,
+     .examples = export_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .hint = HINT_FILE,
+     .run = cmd_export},
+    {.name = "dlq import",
+     .operands = "PATH",
+     .summary = "take dead letters in",
+     .about = "PATH is a file with an array of letters or one a line (\"-\": standard input), a "
+              "receipts.json, or a directory of the map system. A letter whose dlq_id is known is "
+              "not taken again.",
+     .flags = no_flags,
+     .examples = import_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .hint = HINT_FILE,
+     .run = cmd_import},
+    {.name = "dlq purge",
+     .operands = "--older-than-days N",
+     .summary = "remove old letters for good",
+     .about = "Removes letters that died more than N days ago, whatever became of them, with their "
+              "evidence of attempts; a tombstone and the audit events stay. What still needs "
+              "review is kept, unless --force. It asks first.",
+     .flags = purge_flags,
+     .examples = purge_examples,
+     .run = cmd_purge},
+    {.name = "dlq clear",
+     .operands = "RUN",
+     .summary = "remove the letters of a run for good",
+     .about = "Removes the letters of a run, but never what still needs review, unless --force. "
+              "Tombstones and audit events stay. It asks first.",
+     .flags = clear_flags,
+     .examples = clear_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .run = cmd_clear},
+    {.name = "policy",
+     .operands = "COMMAND",
+     .summary = "look at retry policies, and set them",
+     .about = "A policy says how often, how soon and for which failures a job may be tried again. "
+              "It is a named object; the one in force at each decision is recorded with it.",
+     .flags = no_flags,
+     .examples = no_examples},
+    {.name = "policy list",
+     .operands = "",
+     .summary = "list the policies",
+     .about = "Lists the built-in policies and those that were set.",
+     .flags = no_flags,
+     .examples = policy_list_examples,
+     .run = cmd_policy_list},
+    {.name = "policy show",
+     .operands = "NAME",
+     .summary = "print a policy as JSON",
+     .about = "Prints the policy as JSON that \"policy set\" takes.",
+     .flags = no_flags,
+     .examples = policy_show_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .words = POLICIES,
+     .run = cmd_policy_show},
+    {.name = "policy set",
+     .operands = "NAME FILE",
+     .summary = "set a policy",
+     .about = "Sets the named policy from a file (\"-\": standard input), as JSON. Decisions from "
+              "then on follow it; each version is kept.",
+     .flags = no_flags,
+     .examples = policy_set_examples,
+     .operands_min = 2,
+     .operands_max = 2,
+     .hint = HINT_FILE,
+     .run = cmd_policy_set},
+    {.name = "policy explain",
+     .operands = "NAME",
+     .summary = "print a policy's schedule",
+     .about = "Prints when each attempt would be made, before jitter.",
+     .flags = no_flags,
+     .examples = policy_explain_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .words = POLICIES,
+     .run = cmd_policy_explain},
+    {.name = "policy simulate",
+     .operands = "NAME",
+     .summary = "play a job that keeps failing",
+     .about = "Runs the rules that decide about a failure on a job that fails the same way each "
+              "time, and prints every decision: its rule, its delay with jitter, and the end. "
+              "Nothing is stored.",
+     .flags = simulate_flags,
+     .examples = simulate_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .words = POLICIES,
+     .run = cmd_policy_simulate},
+    {.name = "audit",
+     .operands = "COMMAND",
+     .summary = "read the evidence and check that it is whole",
+     .about = "Every transition appends one event that carries the hash of the event before it. "
+              "Events are never changed or removed.",
+     .flags = no_flags,
+     .examples = no_examples},
+    {.name = "audit show",
+     .operands = "",
+     .summary = "print events in order",
+     .about = "Prints what happened, when, who did it and why.",
+     .flags = audit_show_flags,
+     .examples = audit_show_examples,
+     .run = cmd_audit_show},
+    {.name = "audit verify",
+     .operands = "",
+     .summary = "check the chain of evidence",
+     .about = "Walks the whole chain. Ends with 1 and names the first event that does not fit when "
+              "one was changed, removed, put in or moved.",
+     .flags = no_flags,
+     .examples = audit_verify_examples,
+     .run = cmd_audit_verify},
+    {.name = "audit export",
+     .operands = "OUT",
+     .summary = "write events to a file, one a line",
+     .about = "Writes events as NDJSON, with their hashes. OUT \"-\" is standard output.",
+     .flags = audit_export_flags,
+     .examples = audit_export_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .hint = HINT_FILE,
+     .run = cmd_audit_export},
+    {.name = "status",
+     .operands = "",
+     .summary = "show everything on one screen",
+     .about = "Queues and what is in them, the oldest of each, dead letters by reason and by "
+              "group, and the trend of the last hours.",
+     .flags = no_flags,
+     .examples = status_examples,
+     .run = cmd_status},
+    {.name = "help",
+     .operands = "[COMMAND]",
+     .summary = "explain a command",
+     .about = "Prints the commands, or one of them with its flags and examples.",
+     .flags = no_flags,
+     .examples = help_examples,
+     .operands_max = 2,
+     .hint = HINT_COMMAND,
+     .run = cmd_help},
+    {.name = "completion",
+     .operands = "bash|zsh|fish",
+     .summary = "print a completion script",
+     .about = "Prints a script that completes commands, flags and values in your shell.",
+     .flags = no_flags,
+     .examples = completion_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .words = "bash zsh fish",
+     .run = cmd_completion},
+    {.name = "man",
+     .operands = "",
+     .summary = "print the manual page",
+     .about = "Prints the manual page in roff.",
+     .flags = no_flags,
+     .examples = man_examples,
+     .run = cmd_man},
+    {.name = NULL}};

@@ -1,0 +1,106 @@
+/* main: from words to a command and from its answer to an exit code. */
+#include <fcntl.h>
+#include <locale.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/connection.h"
+#include "cli/help.h"
+#include "cli/say.h"
+
+/* default_actor is "human:" and the person's name. */
+static const char *default_actor(struct arena *arena)
+{
+    const char *user = getenv("USER");
+    if (!user || !*user) {
+        const struct passwd *entry = getpwuid(getuid());
+        user = entry ? entry->pw_name : NULL;
+    }
+    if (user)
+        return arena_printf(arena, "human:%s", user).ptr;
+    return arena_printf(arena, "human:uid-%ld", (long)getuid()).ptr;
+}
+
+static int prepare(struct cli *cli)
+{
+    const char *output = args_value(&cli->args, "output");
+    const char *config = args_value(&cli->args, "config");
+    const char *actor = args_value(&cli->args, "actor");
+    struct err err = {0};
+
+    cli->json = output && strcmp(output, "json") == 0;
+    cli->yes = args_has(&cli->args, "yes");
+    cli->interactive = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
+    cli->actor = actor ? actor : default_actor(&cli->arena);
+    if (!cli->actor)
+        return say_no_memory();
+    if (!*cli->actor)
+        return say_error(CLI_USAGE, "--actor: must not be empty");
+    config_init(&cli->config);
+    if (config && config_read(config, &cli->config, &err) != STATUS_OK)
+        return say_error(CLI_USAGE, "%s", err.text);
+    return 0;
+}
+
+/* explain prints help for whoever asked, or on standard error for who did not know to. */
+static int explain(struct cli *cli, bool asked)
+{
+    struct out out;
+
+    out_init(&out, asked ? stdout : stderr, args_has(&cli->args, "no-color"));
+    if (cli->args.command)
+        help_command(&out, cli->args.command);
+    else
+        help_overview(&out);
+    return asked ? 0 : CLI_USAGE;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    int code = args_parse(argc, argv, &cli->arena, &cli->args);
+    if (code != 0)
+        return code;
+    out_init(&cli->out, stdout, args_has(&cli->args, "no-color"));
+    if (cli->args.version && !cli->args.help) {
+        out_format(&cli->out, "lazaret %s\n", LAZARET_VERSION);
+        return 0;
+    }
+    if (cli->args.help)
+        return explain(cli, true);
+    if (!cli->args.command || !cli->args.command->run)
+        return explain(cli, false);
+    code = prepare(cli);
+    return code != 0 ? code : cli->args.command->run(cli);
+}
+
+/* guard_descriptors fills standard descriptors that are closed with ones that fail: a file of the
+ * store must never become somebody's standard output. */
+static bool guard_descriptors(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDWR};
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+            return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli = {.out = {.file = stdout}};
+
+    if (!guard_descriptors())
+        return CLI_STORE;
+    /* Only the character set: numbers and times are the same everywhere. */
+    setlocale(LC_CTYPE, "");
+    signal(SIGPIPE, SIG_IGN);
+    log_set(LOG_ERROR, NULL, NULL);
+    int code = run(&cli, argc, argv);
+    connection_close(cli.connection);
+    int written = out_finish(&cli.out);
+    arena_release(&cli.arena);
+    return code != 0 ? code : written;
+}
