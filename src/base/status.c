@@ -24,6 +24,14 @@ static const char *const names[STATUS_COUNT] = {
     [STATUS_UNAVAILABLE] = "unavailable",
 };
 
+/* flatten keeps a sentence on one line, whatever bytes it repeats. */
+static void flatten(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = ' ';
+}
+
 /* err_set formats into a copy first: an argument may be the very sentence that is replaced. */
 enum status err_set(struct err *err, enum status status, const char *format, ...)
 {
@@ -35,6 +43,7 @@ enum status err_set(struct err *err, enum status status, const char *format, ...
     va_start(args, format);
     vsnprintf(made.text, sizeof(made.text), format, args);
     va_end(args);
+    flatten(made.text);
     *err = made;
     return status;
 }
