@@ -89,7 +89,7 @@ static enum status read_events(struct engine *engine, struct store *store, void 
 {
     (void)engine;
     struct event_page *page = ctx;
-    int64_t last;
+    int64_t last = 0;
     enum status status;
     if (page->job_id.len || page->dlq_id.len) {
         status = find_last(store, page, arena, &last, err);

@@ -7,7 +7,7 @@
 
 #include "api/call.h"
 
-#define BODY_NOTE_MAX (16 * 1024) /* bytes of a person's words */
+#define BODY_NOTE_MAX 16384 /* bytes of a person's words */
 
 /* body_object reads the body as one object; an empty body is an empty object.  A member that
  * `known` (names with spaces between; NULL: any) does not list is an error: a mistyped member of an

@@ -142,7 +142,7 @@ static enum status add_param(struct call *call, struct slice piece, const char *
 {
     struct slice name, value;
     split(piece, '=', &name, &value);
-    struct call_param param;
+    struct call_param param = {0};
     enum status status = url_decode(name, true, &call->arena, &param.name, &call->err);
     if (status == STATUS_OK)
         status = url_decode(value, true, &call->arena, &param.value, &call->err);

@@ -10,8 +10,8 @@
 #include "api/routes.h"
 #include "core/envelope.h"
 
-#define IDS_MAX 10000 /* explicit ids of one request */
-#define RETRY_ALL_HOURS 24
+#define IDS_MAX 10000                     /* explicit ids of one request */
+#define RETRY_ALL_AGE span_seconds(86400) /* letters older than this are left to people */
 
 /* ---- carrying it out ------------------------------------------------------------------------- */
 
@@ -221,7 +221,7 @@ enum status bulk_retry_all(struct call *call)
     enum status status = call_now(call, &now);
     if (status != STATUS_OK)
         return status;
-    selection.filter.after = instant_add(now, span_seconds(-RETRY_ALL_HOURS * 3600));
+    selection.filter.after = instant_add(now, (struct span){-RETRY_ALL_AGE.us});
     status = selection_freeze(call, &selection);
     if (status != STATUS_OK)
         return status;

@@ -57,23 +57,28 @@ static enum status read_chunk(struct intake *intake)
     return status;
 }
 
-static void print_entry(struct intake *intake, enum status status, struct slice error,
-                        const struct import_item *item)
+static void print_failed(struct intake *intake, struct slice dlq_id, enum status status,
+                         struct slice error)
 {
-    struct jsonw *out = &intake->out;
-    jsonw_object(out);
-    if (status != STATUS_OK) {
-        intake->failed++;
-        if (item)
-            jsonw_put_text(out, "dlq_id", item->letter.dlq_id);
-        print_refusal(out, status, error);
-    } else {
-        intake->imported += item->created;
-        intake->known += !item->created;
-        jsonw_put_string(out, "dlq_id", item->dlq_id);
-        jsonw_put_bool(out, "created", item->created);
+    intake->failed++;
+    jsonw_object(&intake->out);
+    jsonw_put_text(&intake->out, "dlq_id", dlq_id);
+    print_refusal(&intake->out, status, error);
+    jsonw_object_end(&intake->out);
+}
+
+static void print_item(struct intake *intake, const struct import_item *item)
+{
+    if (item->status != STATUS_OK) {
+        print_failed(intake, item->letter.dlq_id, item->status, slice_of(item->err.text));
+        return;
     }
-    jsonw_object_end(out);
+    intake->imported += item->created;
+    intake->known += !item->created;
+    jsonw_object(&intake->out);
+    jsonw_put_string(&intake->out, "dlq_id", item->dlq_id);
+    jsonw_put_bool(&intake->out, "created", item->created);
+    jsonw_object_end(&intake->out);
 }
 
 /* print_chunk prints an answer for each entry; those that were read are in the items, in order. */
@@ -81,12 +86,10 @@ static void print_chunk(struct intake *intake)
 {
     const struct import_item *item = intake->items;
     for (size_t i = 0; i < intake->count; i++) {
-        if (intake->statuses[i] != STATUS_OK) {
-            print_entry(intake, intake->statuses[i], intake->errors[i], NULL);
-            continue;
-        }
-        print_entry(intake, item->status, slice_of(item->err.text), item);
-        item++;
+        if (intake->statuses[i] == STATUS_OK)
+            print_item(intake, item++);
+        else
+            print_failed(intake, (struct slice){0}, intake->statuses[i], intake->errors[i]);
     }
 }
 

@@ -66,6 +66,9 @@ static void read_detail(struct call *call, struct json entry, struct import_atte
         call_fail(call, status, "failure_history: %s", err.text);
     attempt->failure.at = body_instant(call, entry, "timestamp");
     attempt->attempt = (uint32_t)body_int(call, entry, "attempt_number", 0, COUNT_MAX, 0);
+    struct json decision;
+    if (json_get(entry, "decision", &decision) && decision.type == JSON_OBJECT)
+        attempt->decision = decision.raw;
 }
 
 /* read_retry reads an attempt with the swarm's names. */
@@ -178,7 +181,7 @@ static void read_signature(struct form *form)
     letter->fingerprint = text_of(form, "fingerprint", FINGERPRINT_MAX);
     if (letter->signature.len == 0) {
         struct buf text;
-        buf_init(&text, 2 * SIGNATURE_MAX);
+        buf_init(&text, (size_t)2 * SIGNATURE_MAX);
         signature_print(&form->last, &text);
         letter->signature = arena_dup(arena, buf_slice(&text));
         buf_release(&text);

@@ -13,6 +13,7 @@ struct push_entry {
     struct push_item *item; /* NULL: refused before the engine saw it */
     enum status status;
     struct slice error;
+    int64_t retry_after_s; /* of STATUS_LIMIT */
 };
 
 /* struct push: the entries in the request's order, and those of them that the engine is given. */
@@ -58,6 +59,12 @@ static enum status read_entries(struct call *call, struct entries *entries, stru
     return status;
 }
 
+/* whole_seconds rounds up: a client that waits this long has waited long enough. */
+static int64_t whole_seconds(struct span span)
+{
+    return span.us <= 0 ? 1 : (span.us - 1) / 1000000 + 1;
+}
+
 /* settle makes the engine's refusal the entry's. */
 static void settle(struct push_entry *entry)
 {
@@ -65,12 +72,8 @@ static void settle(struct push_entry *entry)
         return;
     entry->status = entry->item->status;
     entry->error = slice_of(entry->item->err.text);
-}
-
-/* whole_seconds rounds up: a client that waits this long has waited long enough. */
-static int64_t whole_seconds(struct span span)
-{
-    return span.us <= 0 ? 1 : (span.us - 1) / 1000000 + 1;
+    if (entry->status == STATUS_LIMIT)
+        entry->retry_after_s = whole_seconds(entry->item->retry_after);
 }
 
 static void print_pushed(struct jsonw *out, const struct push_item *item)
@@ -88,8 +91,8 @@ static void print_push_refusal(struct jsonw *out, const struct push_entry *entry
     print_refusal(out, entry->status, entry->error);
     if (entry->item)
         jsonw_put_text(out, "job_id", entry->item->job_id);
-    if (entry->status == STATUS_LIMIT)
-        jsonw_put_int(out, "retry_after", whole_seconds(entry->item->retry_after));
+    if (entry->retry_after_s)
+        jsonw_put_int(out, "retry_after", entry->retry_after_s);
     jsonw_object_end(out);
 }
 
@@ -117,8 +120,7 @@ static enum status answer_one(struct call *call, const struct push_entry *entry)
     }
     if (entry->item)
         call->error_job_id = entry->item->job_id;
-    if (entry->status == STATUS_LIMIT)
-        call->answer->retry_after_s = whole_seconds(entry->item->retry_after);
+    call->answer->retry_after_s = entry->retry_after_s;
     return err_set(&call->err, entry->status, "%.*s", SLICE_ARG(entry->error));
 }
 
@@ -141,8 +143,10 @@ enum status jobs_push(struct call *call)
     }
     for (size_t i = 0; i < push.count; i++)
         settle(&push.entries[i]);
-    if (!entries.many)
+    if (!entries.many) {
+        BUG_ON(push.count != 1);
         return answer_one(call, &push.entries[0]);
+    }
     answer_many(call, &push);
     return STATUS_OK;
 }

@@ -139,7 +139,7 @@ enum status policies_put(struct call *call)
 /* policies_explain prints the delays before attempt 2, 3, ..., as they are before jitter. */
 enum status policies_explain(struct call *call)
 {
-    struct policy policy;
+    struct policy policy = {0};
     struct span total = {0};
     struct jsonw *out = &call->out;
     enum status status = policies_find(call, call->id, &policy);

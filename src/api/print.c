@@ -111,6 +111,9 @@ enum status print_letter(struct jsonw *out, const struct letter_view *view, stru
 {
     const struct letter *letter = &view->letter;
     struct payload payload = payload_of(view->body);
+    struct slice envelope = payload.json.raw;
+    if (letter->foreign)
+        envelope = SLICE("null");
     jsonw_object(out);
     enum status status = print_swarm_fields(out, view, &payload, arena, err);
     if (status != STATUS_OK)
@@ -123,7 +126,7 @@ enum status print_letter(struct jsonw *out, const struct letter_view *view, stru
     jsonw_put_bool(out, "escalated", letter->escalated);
     jsonw_put_str(out, "replay_safety", replay_safety_name(letter->replay_safety));
     jsonw_put_int(out, "redrive_count", letter->job.redrive_count);
-    jsonw_put_raw(out, "envelope", letter->foreign ? (struct slice){0} : payload.json.raw);
+    jsonw_put_raw(out, "envelope", envelope);
     if (payload.encoding)
         jsonw_put_str(out, "payload_encoding", payload.encoding);
     jsonw_object_end(out);
@@ -146,7 +149,7 @@ static void put_row(struct jsonw *out, const struct job_row *row)
     jsonw_put_instant(out, "pushed_at", job->pushed_at);
     jsonw_put_instant(out, "next_run_at", waiting ? job->due_at : INSTANT_NONE);
     jsonw_put_instant(out, "lease_expires_at", running ? job->due_at : INSTANT_NONE);
-    put_or_null(out, "worker", running ? row->worker : (struct slice){0});
+    put_or_null(out, "worker", running ? row->worker : SLICE(""));
     jsonw_put_bool(out, "started", running && (job->flags & JOB_STARTED));
     jsonw_put_bool(out, "cancel_requested", running && (job->flags & JOB_CANCEL_WANTED));
     jsonw_put_int(out, "redrive_count", job->redrive_count);

@@ -107,6 +107,7 @@ static void run(struct jsonw *out, struct simulation *simulation)
 {
     struct job job = {.state = JOB_RUNNING, .round_at = START};
     struct instant now = START;
+    BUG_ON(simulation->count == 0 || !simulation->failures);
     jsonw_array(out);
     for (size_t i = 0; i < simulation->count || simulation->repeat; i++) {
         size_t last = simulation->count - 1;

@@ -5,27 +5,27 @@
 
 #define SWITCH(NAME, HELP)                                                                         \
     {                                                                                              \
-        .name = NAME, .help = HELP                                                                 \
+        .name = (NAME), .help = (HELP)                                                             \
     }
 #define VALUE(NAME, WHAT, HELP)                                                                    \
     {                                                                                              \
-        .name = NAME, .value = WHAT, .help = HELP                                                  \
+        .name = (NAME), .value = (WHAT), .help = (HELP)                                            \
     }
 #define MANY(NAME, WHAT, HELP)                                                                     \
     {                                                                                              \
-        .name = NAME, .value = WHAT, .many = true, .help = HELP                                    \
+        .name = (NAME), .value = (WHAT), .many = true, .help = (HELP)                              \
     }
 #define ONE_OF(NAME, WHAT, WORDS, HELP)                                                            \
     {                                                                                              \
-        .name = NAME, .value = WHAT, .words = WORDS, .closed = true, .help = HELP                  \
+        .name = (NAME), .value = (WHAT), .words = (WORDS), .closed = true, .help = (HELP)          \
     }
 #define OFFER(NAME, WHAT, WORDS, HELP)                                                             \
     {                                                                                              \
-        .name = NAME, .value = WHAT, .words = WORDS, .help = HELP                                  \
+        .name = (NAME), .value = (WHAT), .words = (WORDS), .help = (HELP)                          \
     }
 #define PATH(NAME, WHAT, HINT, HELP)                                                               \
     {                                                                                              \
-        .name = NAME, .value = WHAT, .hint = HINT, .help = HELP                                    \
+        .name = (NAME), .value = (WHAT), .hint = (HINT), .help = (HELP)                            \
     }
 #define END_FLAGS                                                                                  \
     {                                                                                              \

@@ -82,11 +82,10 @@ static void bash_command(struct out *out, const struct cli_command *c)
     out_format(out, "' how=%s ;;\n", c->hint == HINT_FILE ? "-f" : "''");
 }
 
-static void print_bash(struct out *out)
+/* bash_words prints the part that finds the command among the words so far. */
+static void bash_words(struct out *out)
 {
-    out_str(out, "# Completion of lazaret for bash.  source <(lazaret completion bash)\n"
-                 "_lazaret() {\n"
-                 "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+    out_str(out, "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
                  "  local command='' flags='' words='' how='' word i skip=''\n"
                  "  COMPREPLY=()\n"
                  "  # \"--flag=value\" comes as three words.\n"
@@ -108,8 +107,13 @@ static void print_bash(struct out *out)
             out_format(out, "      %s) command=\"%s $word\" ;;\n", c->name, c->name);
     out_str(out, "      esac ;;\n"
                  "    esac\n"
-                 "  done\n"
-                 "  case $command in\n"
+                 "  done\n");
+}
+
+/* bash_offers prints what each command offers, and what the flag before the cursor does. */
+static void bash_offers(struct out *out)
+{
+    out_str(out, "  case $command in\n"
                  "    '') words='");
     bash_leaves(out, NULL);
     out_str(out, "' flags='--help --version --data' ;;\n");
@@ -127,8 +131,16 @@ static void print_bash(struct out *out)
     for (const struct cli_command *c = cli_commands; c->name; c++)
         for_flags(out, c, bash_value);
     out_str(out, "    esac\n"
-                 "  fi\n"
-                 "  if [[ -n $how ]]; then\n"
+                 "  fi\n");
+}
+
+static void print_bash(struct out *out)
+{
+    out_str(out, "# Completion of lazaret for bash.  source <(lazaret completion bash)\n"
+                 "_lazaret() {\n");
+    bash_words(out);
+    bash_offers(out);
+    out_str(out, "  if [[ -n $how ]]; then\n"
                  "    compopt -o filenames 2>/dev/null\n"
                  "    mapfile -t COMPREPLY < <(compgen \"$how\" -- \"$cur\")\n"
                  "  else\n"
@@ -346,7 +358,14 @@ static void print_fish(struct out *out)
         }
         for_flags(out, c, fish_flag);
         fish_when(out, c);
-        out_format(out, c->hint == HINT_FILE ? " -F\n" : " -a '%s'\n", c->words ? c->words : "");
+        if (c->hint == HINT_FILE) {
+            out_str(out, " -F\n");
+            continue;
+        }
+        out_str(out, " -a '");
+        if (c->hint == HINT_COMMAND)
+            bash_leaves(out, NULL);
+        out_format(out, "%s'\n", c->words ? c->words : "");
     }
 }
 

@@ -9,7 +9,7 @@
 #include "cli/file.h"
 #include "cli/text.h"
 
-#define CONFIG_FILE_MAX (256 * 1024)
+#define CONFIG_FILE_MAX (256 << 10)
 
 enum config_kind { KIND_COUNT, KIND_DAYS, KIND_SECONDS_MS };
 
@@ -139,7 +139,7 @@ enum status config_read(const char *path, struct config *config, struct err *err
     enum status status;
 
     buf_init(&text, CONFIG_FILE_MAX);
-    buf_init(&json, 4 * CONFIG_FILE_MAX);
+    buf_init(&json, CONFIG_FILE_MAX << 2);
     status = file_read(path, &text, err);
     if (status == STATUS_OK && !says_nothing(buf_str(&text))) {
         /* JSON is read as it is: YAML would take its tabs amiss. */

@@ -10,10 +10,10 @@
 
 static bool is_blank(struct slice text)
 {
-    for (size_t i = 0; i < text.len; i++)
-        if (!memchr(" \t\r\n", text.ptr[i], 4))
-            return false;
-    return true;
+    size_t i = 0;
+    while (i < text.len && (text.ptr[i] == ' ' || (text.ptr[i] >= '\t' && text.ptr[i] <= '\r')))
+        i++;
+    return i == text.len;
 }
 
 /* check reads the whole text and counts its documents. */
@@ -44,7 +44,7 @@ int documents_each(const char *name, struct slice text, bool *many,
                    int (*visit)(void *ctx, struct json document), void *ctx)
 {
     struct json_iter iter;
-    struct json value;
+    struct json value = {0};
     size_t count;
     int code = check(name, text, &count, &value);
 

@@ -212,7 +212,7 @@ int cmd_export(struct cli *cli)
     struct buf query;
     int code;
 
-    buf_init(&query, 64 * 1024);
+    buf_init(&query, 64 << 10);
     buf_init(&e.line, LINE_MAX_BYTES);
     code = letters_query(cli, &query);
     if (code == 0 && format && strcmp(format, "map") == 0)

@@ -10,14 +10,14 @@
 
 #include "base/hash.h"
 
-#define FILE_CHUNK (256 * 1024)
+#define FILE_CHUNK (256 << 10)
 #define FILE_PATH_MAX 8192
 #define FILE_NAME_MAX 200 /* leaves room for an ending under the usual limit of 255 */
 #define FILE_NAME_KEEP 160
 
 static enum status read_all(int fd, const char *name, struct buf *out, struct err *err)
 {
-    char chunk[16 * 1024];
+    char chunk[16 << 10];
     for (;;) {
         ssize_t got = read(fd, chunk, sizeof chunk);
         if (got < 0 && errno == EINTR)
@@ -56,7 +56,7 @@ enum status file_create(struct file_output *file, const char *path, bool replace
     file->fd = -1;
     buf_init(&file->place, FILE_PATH_MAX);
     buf_init(&file->beside, FILE_PATH_MAX);
-    buf_init(&file->pending, 2 * FILE_CHUNK);
+    buf_init(&file->pending, FILE_CHUNK << 1);
     if (!replace && lstat(path, &info) == 0)
         return err_set(err, STATUS_CONFLICT, "%s exists: --force replaces it", path);
     buf_add_str(&file->place, path);

@@ -9,7 +9,7 @@
 #include "cli/say.h"
 #include "cli/text.h"
 
-#define CELL_MAX (64 * 1024)
+#define CELL_MAX (64 << 10)
 
 struct grid {
     struct out *out;

@@ -105,6 +105,14 @@ static size_t short_len(const struct listing *listing)
     return len;
 }
 
+/* short_id is the first `len` bytes of an id, and the rest of the character that they end in. */
+static struct slice short_id(struct slice id, size_t len)
+{
+    while (len < id.len && ((unsigned char)id.ptr[len] & 0xc0) == 0x80)
+        len++;
+    return (struct slice){id.ptr, id.len < len ? id.len : len};
+}
+
 static int print_table(struct listing *listing, bool states)
 {
     static const struct grid_column columns[] = {{.name = "ID"},
@@ -122,7 +130,7 @@ static int print_table(struct listing *listing, bool states)
         grid_new(&listing->cli->out, states ? columns : open_columns, states ? 7 : 6);
 
     for (const struct row *row = listing->first; row; row = row->next) {
-        struct slice id = {row->id.ptr, row->id.len < len ? row->id.len : len};
+        struct slice id = short_id(row->id, len);
         struct slice all[] = {id,         row->age,      row->reason, row->queue, row->attempts,
                               row->state, row->signature};
         if (!states)
@@ -172,7 +180,7 @@ static int list_table(struct listing *listing, struct slice query, int64_t limit
 {
     struct cli *cli = listing->cli;
     const char *state = args_value(&cli->args, "state");
-    bool open = !state || strcmp(state, "open") == 0;
+    bool open = state ? strcmp(state, "open") == 0 : !args_has(&cli->args, "recovered");
     bool more = false;
     int code = letters_each(cli, query, limit, table_row, listing, &more);
 
@@ -190,7 +198,7 @@ int cmd_list(struct cli *cli)
     struct buf query;
     int code = args_int(&cli->args, "limit", 1, LIST_LIMIT_MAX, &limit);
 
-    buf_init(&query, 64 * 1024);
+    buf_init(&query, 64 << 10);
     if (code == 0)
         code = letters_query(cli, &query);
     if (code == 0 && cli->json)

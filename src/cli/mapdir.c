@@ -225,7 +225,7 @@ static int read_items(struct cli *cli, const char *items, struct dirent **names,
                       int (*visit)(void *ctx, struct json item), void *ctx)
 {
     struct buf text;
-    struct json item;
+    struct json item = {0};
     int code = 0;
 
     buf_init(&text, MAPDIR_ITEM_MAX);
@@ -245,7 +245,7 @@ int mapdir_read(struct cli *cli, const char *path, struct slice *job_id,
     const char *index = under(cli, path, "index.json"), *items = under(cli, path, "items");
     struct dirent **names = NULL;
     struct buf text;
-    struct json object;
+    struct json object = {0};
     int count = 0;
 
     if (!index || !items)

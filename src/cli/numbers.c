@@ -20,7 +20,7 @@ static void print_name(struct out *out, struct slice name)
 {
     struct buf clean;
 
-    buf_init(&clean, 64 * 1024);
+    buf_init(&clean, 64 << 10);
     text_clean(name, TEXT_LINE, &clean);
     if (clean.len == 0)
         buf_add_str(&clean, "(none)");

@@ -36,7 +36,8 @@ void out_init(struct out *out, FILE *file, bool no_color)
     *out = (struct out){.file = file, .now = world->wall(world->ctx)};
     out->terminal = isatty(fileno(file)) == 1;
     out->columns = out->terminal ? terminal_columns(fileno(file)) : OUT_WRAP_COLUMNS;
-    out->color = out->terminal && !no_color && !(asked && *asked) && term && strcmp(term, "dumb");
+    out->color =
+        out->terminal && !no_color && !(asked && *asked) && term && strcmp(term, "dumb") != 0;
     out->unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 

@@ -8,7 +8,7 @@
 #include "cli/say.h"
 #include "cli/view.h"
 
-#define POLICY_TEXT_MAX (256 * 1024)
+#define POLICY_TEXT_MAX (256 << 10)
 
 static const struct slice nothing = {0};
 
@@ -264,7 +264,7 @@ int cmd_policy_simulate(struct cli *cli)
     struct buf body;
     int code;
 
-    buf_init(&body, 2 * POLICY_TEXT_MAX);
+    buf_init(&body, POLICY_TEXT_MAX << 1);
     code = simulate_body(cli, &body);
     if (code == 0)
         code = request_send(cli, "POST", "/api/v1/policies/simulate", nothing, buf_slice(&body),

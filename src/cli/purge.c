@@ -59,7 +59,7 @@ int cmd_purge(struct cli *cli)
         return code;
     if (days < 0)
         return say_error(CLI_USAGE, "\"dlq purge\" needs --older-than-days N");
-    buf_init(&body, 16 * 1024);
+    buf_init(&body, 16 << 10);
     jsonw_init(&w, &body);
     jsonw_object(&w);
     jsonw_put_int(&w, "older_than_days", days);
@@ -78,7 +78,7 @@ int cmd_clear(struct cli *cli)
     struct buf body;
     struct jsonw w;
 
-    buf_init(&body, 16 * 1024);
+    buf_init(&body, 16 << 10);
     jsonw_init(&w, &body);
     jsonw_object(&w);
     put_common(cli, &w, run);

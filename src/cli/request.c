@@ -5,7 +5,7 @@
 #include "cli/connection.h"
 #include "cli/say.h"
 
-#define PATH_MAX_BYTES (16 * 1024)
+#define PATH_MAX_BYTES (16 << 10)
 
 void reply_release(struct reply *reply)
 {

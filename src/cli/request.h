@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
-#define REQUEST_PAGE_MAX 1000              /* rows of one listing */
-#define REQUEST_BODY_MAX (4 * 1024 * 1024) /* bytes of one body */
+#define REQUEST_PAGE_MAX 1000      /* rows of one listing */
+#define REQUEST_BODY_MAX (4 << 20) /* bytes of one body */
 
 /* struct reply: an answer that was read.  Values borrow from it. */
 struct reply {

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/text.h"
 
-#define SENTENCE_MAX (16 * 1024)
+#define SENTENCE_MAX (16 << 10)
 
 __attribute__((format(printf, 2, 0))) static void print_line(const char *before, const char *format,
                                                              va_list args)
@@ -17,7 +17,7 @@ __attribute__((format(printf, 2, 0))) static void print_line(const char *before,
     struct buf sentence, line;
 
     buf_init(&sentence, SENTENCE_MAX);
-    buf_init(&line, 4 * SENTENCE_MAX);
+    buf_init(&line, SENTENCE_MAX << 2);
     buf_vaddf(&sentence, format, args);
     text_clean(buf_slice(&sentence), TEXT_LINE, &line);
     /* Output of before the sentence belongs before it, also where both go to one terminal. */

@@ -13,9 +13,10 @@ struct json view_get(struct json object, const char *name)
 
 struct slice view_value(struct json value, struct arena *arena)
 {
+    struct slice nothing = {0};
     if (value.type == JSON_STRING)
         return json_text(value, arena);
-    return value.type == JSON_NULL ? (struct slice){0} : value.raw;
+    return value.type == JSON_NULL ? nothing : value.raw;
 }
 
 struct slice view_text(struct json object, const char *name, struct arena *arena)
@@ -56,9 +57,9 @@ struct slice view_age(struct instant t, struct instant now, struct arena *arena)
         s = 0;
     if (s < 120)
         return arena_printf(arena, "%" PRId64 "s", s);
-    if (s < 2 * 3600)
+    if (s < 7200)
         return arena_printf(arena, "%" PRId64 "m", s / 60);
-    if (s < 2 * 86400)
+    if (s < 172800)
         return arena_printf(arena, "%" PRId64 "h", s / 3600);
     return arena_printf(arena, "%" PRId64 "d", s / 86400);
 }

@@ -201,6 +201,7 @@ struct review_command {
 struct import_attempt {
     uint32_t attempt;
     struct failure failure;
+    struct slice decision; /* that followed it, as JSON; empty: not known */
 };
 
 struct import_item {

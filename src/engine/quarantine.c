@@ -193,8 +193,10 @@ static enum status import_job(struct engine *engine, struct import_item *item, s
         if (status)
             return status;
     }
+    uint32_t redrive_count = job->redrive_count;
     *job = (struct job){
         .seq = store->seq_next(store),
+        .redrive_count = redrive_count,
         .idempotency_hash = envelope.idempotency_hash,
         .retry_key_hash = envelope.retry_key_hash,
         .id_hash = hash64(letter->job_id),
@@ -217,6 +219,8 @@ static enum status import_history(struct engine *engine, const struct import_ite
         buf_clear(&engine->text);
         jsonw_init(&out, &engine->text);
         failure_print(&item->attempts[i].failure, item->attempts[i].attempt, &out);
+        if (item->attempts[i].decision.len)
+            jsonw_put_raw(&out, "decision", item->attempts[i].decision);
         jsonw_object_end(&out);
         status = buf_status(&engine->text, err);
         if (!status)

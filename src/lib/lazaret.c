@@ -545,7 +545,9 @@ enum lz_status lz_audit_verify(struct lz *lz, uint64_t *events, struct lz_error 
             struct slice text = {0};
             if (json_get(json, "error", &value))
                 text = json_text(value, &arena);
-            err_set(&err, STATUS_CONFLICT, "%.*s", SLICE_ARG(text));
+            if (json_get(json, "seq", &value))
+                json_int(value, &number);
+            err_set(&err, STATUS_CONFLICT, "event %" PRId64 ": %.*s", number, SLICE_ARG(text));
             status = lib_fail(error, STATUS_CONFLICT, &err);
         }
     }

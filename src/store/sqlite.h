@@ -1,7 +1,8 @@
 /* sqlite: what the files of the embedded store share.
  *
  *     sqlite.c         the store: opening, transactions, loading, the table of functions
- *     sqlite_file.c    the database file: whose it is, and how it is set up
+ *     sqlite_file.c    the database file: how it is opened and set up
+ *     sqlite_owner.c   whose file it is
  *     sqlite_schema.c  tables, indexes and the migrations between their versions
  *     sqlite_sql.c     statements: preparing, binding, stepping, reading
  *     sqlite_error.c   from SQLite's result codes to sentences
@@ -201,6 +202,13 @@ enum status sql_fail_write(struct sqlite_store *s, struct err *err);
 enum status sqlite_file_open(struct sqlite_store *s, const char *vfs, struct err *err);
 /* sqlite_file_accept ends the caution of the opening: from here on closing tidies the file. */
 void sqlite_file_accept(struct sqlite_store *s);
+
+/* ---- sqlite_owner.c ---- */
+
+/* sqlite_owner_look refuses a file that is not ours, before anything is asked of SQLite. */
+enum status sqlite_owner_look(struct sqlite_store *s, struct err *err);
+/* sqlite_owner_confirm asks SQLite, which knows better when there was something to recover. */
+enum status sqlite_owner_confirm(struct sqlite_store *s, bool *is_new, struct err *err);
 
 /* ---- sqlite_schema.c ---- */
 
