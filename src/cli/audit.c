@@ -101,9 +101,14 @@ static int show_row(void *ctx, struct json event)
     struct showing *s = ctx;
     struct arena arena = {0};
 
+    struct slice at = view_text(event, "at", &arena);
+
+    /* A person reads seconds; the rest of a line is for what happened. */
+    if (s->cli->out.terminal && at.len > 19)
+        at.len = 19;
     s->last = view_int(event, "seq");
     grid_add(s->grid,
-             (struct slice[]){view_text(event, "seq", &arena), view_text(event, "at", &arena),
+             (struct slice[]){view_text(event, "seq", &arena), at,
                               view_text(event, "actor", &arena), view_text(event, "what", &arena),
                               view_text(event, "job_id", &arena), view_get(event, "why").raw});
     arena_release(&arena);
@@ -116,7 +121,7 @@ int cmd_audit_show(struct cli *cli)
                                                  {.name = "AT"},
                                                  {.name = "ACTOR"},
                                                  {.name = "WHAT"},
-                                                 {.name = "JOB"},
+                                                 {.name = "JOB", .cut = true},
                                                  {.name = "WHY", .cut = true}};
     struct showing showing = {.cli = cli};
     struct walk walk = {.cli = cli, .visit = cli->json ? show_json : show_row, .ctx = &showing};

@@ -30,6 +30,7 @@ static int prepare(struct cli *cli)
     const char *output = args_value(&cli->args, "output");
     const char *config = args_value(&cli->args, "config");
     const char *actor = args_value(&cli->args, "actor");
+    const char *data = args_value(&cli->args, "data");
     struct err err = {0};
 
     cli->json = output && strcmp(output, "json") == 0;
@@ -40,6 +41,8 @@ static int prepare(struct cli *cli)
         return say_no_memory();
     if (!*cli->actor)
         return say_error(CLI_USAGE, "--actor: must not be empty");
+    if (data && !*data)
+        return say_error(CLI_USAGE, "--data: must not be empty");
     config_init(&cli->config);
     if (config && config_read(config, &cli->config, &err) != STATUS_OK)
         return say_error(CLI_USAGE, "%s", err.text);
