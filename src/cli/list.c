@@ -10,6 +10,7 @@
 
 #define LIST_LIMIT 50
 #define LIST_LIMIT_MAX 10000000
+#define SHORT_ID_MIN 18 /* of a UUIDv7: the millisecond, and twelve random bits */
 
 /* struct row: one letter of the table; texts lie in the command's arena. */
 struct row {
@@ -89,11 +90,12 @@ static size_t shared_prefix(struct slice a, struct slice b)
     return i;
 }
 
-/* short_len is how many characters of an id tell the rows apart.  Ids begin with a time, so those
- * that share most stand near each other: each is compared with the next few. */
+/* short_len is how many characters of an id tell the rows apart, and most likely from those that
+ * are not shown.  Ids begin with a time, so those that share most stand near each other: each is
+ * compared with the next few. */
 static size_t short_len(const struct listing *listing)
 {
-    size_t len = LETTERS_PREFIX_MIN;
+    size_t len = SHORT_ID_MIN;
     for (const struct row *a = listing->first; a; a = a->next) {
         size_t near = 0;
         for (const struct row *b = a->next; b && near < 1000; b = b->next, near++) {
