@@ -18,7 +18,18 @@ struct event_page {
     size_t count;
 };
 
-/* find_last finds the last event of the job that is asked for. */
+/* find_purged finds the last event of what is gone: its tombstone has it. */
+static enum status find_purged(struct store *store, struct slice id, struct arena *arena,
+                               int64_t *last, struct err *err)
+{
+    struct tombstone tombstone;
+    enum status status = store->tombstone_find(store, id, arena, &tombstone, err);
+    if (status == STATUS_OK)
+        *last = tombstone.event_seq;
+    return status;
+}
+
+/* find_last finds the last event of the job that is asked for, which may have been purged. */
 static enum status find_last(struct store *store, const struct event_page *page,
                              struct arena *arena, int64_t *last, struct err *err)
 {
@@ -27,22 +38,21 @@ static enum status find_last(struct store *store, const struct event_page *page,
     enum status status;
     if (page->job_id.len) {
         status = store->job_find(store, page->job_id, arena, &row, err);
-        if (status == STATUS_NOT_FOUND)
-            return err_set(err, status, "no job \"%.*s\"", SLICE_ARG(page->job_id));
-        *last = status == STATUS_OK ? row.job.event_seq : 0;
-        return status;
+    } else {
+        status = store->letter_get(store, page->dlq_id, arena, &letter, err);
+        if (status == STATUS_OK)
+            status = store->job_find_seq(store, letter.job.seq, arena, &row, err);
     }
-    status = store->letter_get(store, page->dlq_id, arena, &letter, err);
-    if (status == STATUS_NOT_FOUND)
-        return err_set(err, status, "dlq entry not found");
-    if (status != STATUS_OK)
-        return status;
-    /* A letter whose job lives again knows its events only up to then. */
-    *last = letter.job.event_seq;
-    status = store->job_find_seq(store, letter.job.seq, arena, &row, err);
     if (status == STATUS_OK)
         *last = row.job.event_seq;
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    status = find_purged(store, page->job_id.len ? page->job_id : page->dlq_id, arena, last, err);
+    if (status == STATUS_NOT_FOUND && page->job_id.len)
+        return err_set(err, status, "no job \"%.*s\"", SLICE_ARG(page->job_id));
+    if (status == STATUS_NOT_FOUND)
+        return err_set(err, status, "dlq entry not found");
+    return status;
 }
 
 /* name_job finds the id of a job that may be gone: then its tombstone has it. */

@@ -63,14 +63,14 @@ static void print_attempts(struct jsonw *out, const char *key,
 
 /* print_swarm_fields prints the swarm's fourteen fields, in its order. */
 static enum status print_swarm_fields(struct jsonw *out, const struct letter_view *view,
-                                      const struct payload *payload, struct arena *arena,
-                                      struct err *err)
+                                      struct arena *arena, struct err *err)
 {
     const struct letter *letter = &view->letter;
+    struct payload original = payload_of(view->original);
     jsonw_put_string(out, "dlq_id", letter->dlq_id);
     jsonw_put_string(out, "original_subject", letter->original_subject);
     jsonw_key(out, "original_payload");
-    enum status status = payload_print(payload, arena, out, err);
+    enum status status = payload_print(&original, arena, out, err);
     if (status != STATUS_OK)
         return status;
     jsonw_put_string(out, "reason", letter->reason);
@@ -115,7 +115,7 @@ enum status print_letter(struct jsonw *out, const struct letter_view *view, stru
     if (letter->foreign)
         envelope = SLICE("null");
     jsonw_object(out);
-    enum status status = print_swarm_fields(out, view, &payload, arena, err);
+    enum status status = print_swarm_fields(out, view, arena, err);
     if (status != STATUS_OK)
         return status;
     jsonw_put_str(out, "state", letter_state_name(letter->state));
@@ -179,6 +179,13 @@ void print_job(struct jsonw *out, const struct job_view *view)
     jsonw_put_raw(out, "document", view->document);
     print_attempts(out, "attempts", view->attempts, view->attempt_count);
     jsonw_put_raw(out, "envelope", payload.json.raw);
+    if (view->previous_count) {
+        jsonw_key(out, "previous_envelopes");
+        jsonw_array(out);
+        for (size_t i = 0; i < view->previous_count; i++)
+            jsonw_raw(out, view->previous[i]);
+        jsonw_array_end(out);
+    }
     jsonw_object_end(out);
 }
 

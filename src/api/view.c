@@ -15,16 +15,43 @@ static enum status read_body(struct store *store, int64_t envelope_seq, struct a
     return status;
 }
 
+/* read_previous reads the envelopes that a job had before the one in force.  Only a job that was
+ * brought back can have any. */
+static enum status read_previous(struct store *store, const struct job *job, struct arena *arena,
+                                 struct slice **out, size_t *count, struct err *err)
+{
+    int64_t *seqs;
+    size_t total;
+    *count = 0;
+    if (job->redrive_count == 0)
+        return STATUS_OK;
+    enum status status = store->envelope_list(store, job->seq, arena, &seqs, &total, err);
+    if (status != STATUS_OK)
+        return status;
+    *out = arena_array(arena, total + 1, sizeof(**out));
+    if (!*out)
+        return err_no_memory(err);
+    for (size_t i = 0; i + 1 < total && status == STATUS_OK; i++)
+        status = read_body(store, seqs[i], arena, &(*out)[(*count)++], err);
+    return status;
+}
+
 enum status letter_view_read(struct store *store, const struct letter *letter, struct arena *arena,
                              struct letter_view *out, struct err *err)
 {
     struct letter_view view = {.letter = *letter};
+    struct slice *previous;
+    size_t count;
     enum status status = read_body(store, letter->envelope_seq, arena, &view.body, err);
+    if (status == STATUS_OK)
+        status = read_previous(store, &letter->job, arena, &previous, &count, err);
     if (status == STATUS_OK)
         status = store->attempt_list(store, letter->job.seq, arena, &view.attempts,
                                      &view.attempt_count, err);
-    if (status == STATUS_OK)
-        *out = view;
+    if (status != STATUS_OK)
+        return status;
+    view.original = count ? previous[0] : view.body;
+    *out = view;
     return status;
 }
 
@@ -71,6 +98,8 @@ enum status job_view_read(struct engine *engine, struct store *store, const stru
 {
     struct job_view view = {.row = *row};
     enum status status = read_body(store, row->job.envelope_seq, arena, &view.body, err);
+    if (status == STATUS_OK)
+        status = read_previous(store, &row->job, arena, &view.previous, &view.previous_count, err);
     if (status == STATUS_OK)
         status = store->attempt_list(store, row->job.seq, arena, &view.attempts,
                                      &view.attempt_count, err);

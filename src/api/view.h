@@ -9,7 +9,8 @@
 
 struct letter_view {
     struct letter letter;
-    struct slice body; /* the payload */
+    struct slice body;     /* the payload in force */
+    struct slice original; /* as it was pushed: the same, unless it was edited */
     struct attempt_record *attempts;
     size_t attempt_count;
 };
@@ -17,6 +18,8 @@ struct letter_view {
 struct job_view {
     struct job_row row;
     struct slice body;
+    struct slice *previous; /* the envelopes before the one in force, as pushed first */
+    size_t previous_count;
     struct attempt_record *attempts;
     size_t attempt_count;
     struct slice result;   /* of a done job; empty: none */

@@ -133,7 +133,7 @@ void live_clear(struct live *live)
     for (int i = 0; i < SLOT_INDEX_COUNT; i++)
         table_release(&live->tables[i]);
     ready_release(&live->ready);
-    names_release(&live->names);
+    names_clear(&live->names);
     slots_release(&live->slots);
 }
 
@@ -142,6 +142,7 @@ void live_free(struct live *live)
     if (!live)
         return;
     live_clear(live);
+    names_release(&live->names);
     mem_free(live);
 }
 
@@ -159,8 +160,7 @@ bool live_queue_find(const struct live *live, struct slice name, uint32_t *out)
 
 struct slice live_queue_name(const struct live *live, uint32_t queue)
 {
-    const struct queue_entry *entry = names_queue(&live->names, queue);
-    return entry ? (struct slice){entry->name, entry->name_len} : (struct slice){0};
+    return names_queue_text(&live->names, queue);
 }
 
 bool live_queue_is_paused(const struct live *live, uint32_t queue)

@@ -27,6 +27,7 @@ void live_clear(struct live *live); /* forgets jobs, queues and capabilities */
 /* live_queue_set tells the number, name and pause of a queue. */
 bool live_queue_set(struct live *live, uint32_t queue, struct slice name, bool paused);
 bool live_queue_find(const struct live *live, struct slice name, uint32_t *out);
+/* live_queue_name borrows until live_free; `ptr` is NULL for an unknown number. */
 struct slice live_queue_name(const struct live *live, uint32_t queue);
 bool live_queue_is_paused(const struct live *live, uint32_t queue);
 uint32_t live_queue_max(const struct live *live); /* the highest number in use */

@@ -1,17 +1,17 @@
-/* names: two arrays by number, two hash tables by name. */
+/* names: arrays by number, hash tables by name. */
 #include "store/names.h"
 
 #include "base/mem.h"
 #include "base/status.h"
 
-static uint64_t queue_hash(const void *owner, uint32_t number)
+static uint64_t text_hash(const void *owner, uint32_t index)
 {
-    return ((const struct names *)owner)->queues[number].hash;
+    return ((const struct names *)owner)->texts[index].hash;
 }
 
-static uint32_t *queue_link(const void *owner, uint32_t number)
+static uint32_t *text_link(const void *owner, uint32_t index)
 {
-    return &((const struct names *)owner)->queues[number].link;
+    return &((const struct names *)owner)->texts[index].link;
 }
 
 static uint64_t set_hash(const void *owner, uint32_t number)
@@ -24,26 +24,35 @@ static uint32_t *set_link(const void *owner, uint32_t number)
     return &((const struct names *)owner)->sets[number].link;
 }
 
-static const struct table_kind queue_kind = {queue_hash, queue_link};
+static const struct table_kind text_kind = {text_hash, text_link};
 static const struct table_kind set_kind = {set_hash, set_link};
 
 void names_init(struct names *names)
 {
     *names = (struct names){0};
-    table_init(&names->queues_by_name, &queue_kind, names);
+    table_init(&names->texts_by_name, &text_kind, names);
     table_init(&names->sets_by_names, &set_kind, names);
+}
+
+void names_clear(struct names *names)
+{
+    for (uint32_t i = 0; i < names->text_count; i++)
+        names->texts[i].number = 0;
+    for (uint32_t i = 0; i < names->set_count; i++)
+        mem_free(names->sets[i].names);
+    names->queue_count = names->set_count = 0;
+    table_release(&names->sets_by_names);
 }
 
 void names_release(struct names *names)
 {
-    for (uint32_t i = 0; i < names->queue_count; i++)
-        mem_free(names->queues[i].name);
-    for (uint32_t i = 0; i < names->set_count; i++)
-        mem_free(names->sets[i].names);
+    names_clear(names);
+    for (uint32_t i = 0; i < names->text_count; i++)
+        mem_free(names->texts[i].text);
+    mem_free(names->texts);
     mem_free(names->queues);
     mem_free(names->sets);
-    table_release(&names->queues_by_name);
-    table_release(&names->sets_by_names);
+    table_release(&names->texts_by_name);
     names_init(names);
 }
 
@@ -71,54 +80,84 @@ static bool array_reach(void **array, uint32_t *count, uint32_t *cap, size_t siz
 
 /* -- queues ------------------------------------------------------------------------------------ */
 
-bool names_queue_set(struct names *names, uint32_t number, struct slice name, bool paused)
+static struct slice text_at(const struct names *names, uint32_t index)
 {
-    struct queue_entry *entry = names_queue(names, number);
-    if (entry) {
-        BUG_ON(!slice_eq(name, (struct slice){entry->name, entry->name_len}));
-        entry->paused = paused;
-        return true;
-    }
+    return (struct slice){names->texts[index].text, names->texts[index].len};
+}
+
+static uint32_t text_find(const struct names *names, struct slice name)
+{
+    const struct table *table = &names->texts_by_name;
+    uint64_t hash = table_hash(name, 0);
+    uint32_t index = table_first(table, hash);
+    while (index != TABLE_NONE && !slice_eq(name, text_at(names, index)))
+        index = table_next(table, hash, index);
+    return index;
+}
+
+/* text_make adds a name; TABLE_NONE when memory is exhausted. */
+static uint32_t text_make(struct names *names, struct slice name)
+{
+    uint32_t index = names->text_count;
     char *copy = mem_alloc(name.len + 1);
-    void *array = names->queues;
-    if (!copy || !table_reserve(&names->queues_by_name) ||
-        !array_reach(&array, &names->queue_count, &names->queue_cap, sizeof(*names->queues),
-                     number)) {
+    void *array = names->texts;
+    if (!copy || !table_reserve(&names->texts_by_name) ||
+        !array_reach(&array, &names->text_count, &names->text_cap, sizeof(*names->texts), index)) {
         mem_free(copy);
-        return false;
+        return TABLE_NONE;
     }
-    names->queues = array;
+    names->texts = array;
     if (name.len)
         memcpy(copy, name.ptr, name.len);
     copy[name.len] = '\0';
-    names->queues[number] = (struct queue_entry){.name = copy,
-                                                 .name_len = name.len,
-                                                 .hash = table_hash(name, 0),
-                                                 .lane_first = TABLE_NONE,
-                                                 .paused = paused};
-    table_add(&names->queues_by_name, number);
+    names->texts[index] =
+        (struct queue_name){.text = copy, .len = name.len, .hash = table_hash(name, 0)};
+    table_add(&names->texts_by_name, index);
+    return index;
+}
+
+bool names_queue_set(struct names *names, uint32_t number, struct slice name, bool paused)
+{
+    struct queue_entry *entry = names_queue(names, number);
+    BUG_ON(number == 0 || (entry && !slice_eq(name, names_queue_text(names, number))));
+    if (entry) {
+        entry->paused = paused;
+        return true;
+    }
+    uint32_t index = text_find(names, name);
+    if (index == TABLE_NONE)
+        index = text_make(names, name);
+    void *array = names->queues;
+    if (index == TABLE_NONE || !array_reach(&array, &names->queue_count, &names->queue_cap,
+                                            sizeof(*names->queues), number))
+        return false;
+    names->queues = array;
+    names->queues[number] =
+        (struct queue_entry){.name = index + 1, .lane_first = TABLE_NONE, .paused = paused};
+    names->texts[index].number = number;
     return true;
 }
 
 struct queue_entry *names_queue(const struct names *names, uint32_t number)
 {
-    if (number >= names->queue_count || !names->queues[number].name)
+    if (number >= names->queue_count || names->queues[number].name == 0)
         return NULL;
     return &names->queues[number];
 }
 
+struct slice names_queue_text(const struct names *names, uint32_t number)
+{
+    const struct queue_entry *entry = names_queue(names, number);
+    return entry ? text_at(names, entry->name - 1) : (struct slice){0};
+}
+
 bool names_queue_find(const struct names *names, struct slice name, uint32_t *out)
 {
-    const struct table *table = &names->queues_by_name;
-    uint64_t hash = table_hash(name, 0);
-    for (uint32_t at = table_first(table, hash); at != TABLE_NONE;
-         at = table_next(table, hash, at)) {
-        if (slice_eq(name, (struct slice){names->queues[at].name, names->queues[at].name_len})) {
-            *out = at;
-            return true;
-        }
-    }
-    return false;
+    uint32_t index = text_find(names, name);
+    if (index == TABLE_NONE || names->texts[index].number == 0)
+        return false;
+    *out = names->texts[index].number;
+    return true;
 }
 
 /* -- sets of capabilities ---------------------------------------------------------------------- */
@@ -232,11 +271,12 @@ bool names_set_within(const struct names *names, uint32_t number, const struct s
 
 size_t names_memory(const struct names *names)
 {
-    size_t total = table_memory(&names->queues_by_name) + table_memory(&names->sets_by_names) +
+    size_t total = table_memory(&names->texts_by_name) + table_memory(&names->sets_by_names) +
+                   names->text_cap * sizeof(*names->texts) +
                    names->queue_cap * sizeof(*names->queues) +
                    names->set_cap * sizeof(*names->sets);
-    for (uint32_t i = 0; i < names->queue_count; i++)
-        total += names->queues[i].name ? names->queues[i].name_len + 1 : 0;
+    for (uint32_t i = 0; i < names->text_count; i++)
+        total += names->texts[i].len + 1;
     for (uint32_t i = 0; i < names->set_count; i++)
         total += names->sets[i].size;
     return total;

@@ -9,12 +9,19 @@
 
 #define NAMES_MAX (1u << 24) /* numbers are below this */
 
+/* struct queue_name: the name of a queue.  Names are never freed while the index exists: whoever
+ * was given one may keep it, also when the queue was made in a transaction that was undone. */
+struct queue_name {
+    char *text;
+    size_t len;
+    uint64_t hash;
+    uint32_t link;   /* of the table by name */
+    uint32_t number; /* of the queue; 0: there is none by this name */
+};
+
 /* struct queue_entry: what is known of a queue, and how many live jobs it has. */
 struct queue_entry {
-    char *name; /* NULL: there is no such queue */
-    size_t name_len;
-    uint64_t hash;
-    uint32_t link;       /* of the table by name */
+    uint32_t name;       /* index of its name, plus one; 0: there is no such queue */
     uint32_t lane_first; /* the first of its lanes; SLOT_NONE: none.  Kept by ready.c */
     bool paused;
     int64_t counts[JOB_RUNNING + 1]; /* live jobs by state.  Kept by live.c */
@@ -30,24 +37,30 @@ struct set_entry {
 };
 
 struct names {
+    struct queue_name *texts;
+    uint32_t text_count;
+    uint32_t text_cap;
     struct queue_entry *queues; /* by number */
     uint32_t queue_count;       /* one more than the highest number */
     uint32_t queue_cap;
     struct set_entry *sets;
     uint32_t set_count;
     uint32_t set_cap;
-    struct table queues_by_name;
+    struct table texts_by_name;
     struct table sets_by_names;
 };
 
 void names_init(struct names *names);
+void names_clear(struct names *names);   /* forgets queues and sets; names stay where they are */
 void names_release(struct names *names); /* frees everything; empty again */
 
-/* names_queue_set makes or changes a queue; false when memory is exhausted or the number is out of
- * range: nothing changed. */
+/* names_queue_set makes or changes a queue with a number above 0; false when memory is exhausted or
+ * the number is out of range: nothing changed. */
 bool names_queue_set(struct names *names, uint32_t number, struct slice name, bool paused);
 /* names_queue is the entry of a number, or NULL. */
 struct queue_entry *names_queue(const struct names *names, uint32_t number);
+/* names_queue_text is its name; `ptr` is NULL when there is no such queue. */
+struct slice names_queue_text(const struct names *names, uint32_t number);
 bool names_queue_find(const struct names *names, struct slice name, uint32_t *out);
 
 bool names_set_set(struct names *names, uint32_t number, const struct slice *capabilities,

@@ -230,31 +230,43 @@ static void link_between(struct ready *ready, struct ready_list *list, uint32_t 
     *(after == SLOT_NONE ? &list->tail : &at(ready, after)->previous) = number;
 }
 
-/* work_in puts the slots of a sorted chain, from `first` to `last`, into a sorted list, walking
- * from both ends at once: `front` follows the first of the chain, `back` precedes the last. */
-static void work_in(struct ready *ready, struct ready_list *list, uint32_t first, uint32_t last)
+/* struct seam: a sorted chain on its way into a sorted list.  What is left of the chain, from
+ * `first` to `last`, belongs after `left` and before `right`; SLOT_NONE is the end of the list. */
+struct seam {
+    uint32_t first, last;
+    uint32_t left, right;
+    bool done;
+};
+
+/* seam_left looks at one slot after `left`: it stays before the chain, or the chain's first goes
+ * before it. */
+static void seam_left(struct ready *ready, struct ready_list *list, struct seam *seam)
 {
-    uint32_t front = list->head, back = list->tail;
-    for (bool more = true; more;) {
-        if (goes_before(ready, first, front)) {
-            uint32_t next = at(ready, first)->next;
-            more = first != last;
-            link_between(ready, list, at(ready, front)->previous, first, front);
-            first = next;
-        } else if (at(ready, front)->next != SLOT_NONE) {
-            front = at(ready, front)->next;
-        }
-        if (!more)
-            return;
-        if (goes_before(ready, back, last)) {
-            uint32_t previous = at(ready, last)->previous;
-            more = first != last;
-            link_between(ready, list, back, last, at(ready, back)->next);
-            last = previous;
-        } else if (at(ready, back)->previous != SLOT_NONE) {
-            back = at(ready, back)->previous;
-        }
+    uint32_t head = seam->left == SLOT_NONE ? list->head : at(ready, seam->left)->next;
+    if (head != seam->right && goes_before(ready, head, seam->first)) {
+        seam->left = head;
+        return;
     }
+    uint32_t first = seam->first;
+    seam->done = first == seam->last;
+    seam->first = at(ready, first)->next;
+    link_between(ready, list, seam->left, first, head);
+    seam->left = first;
+}
+
+/* seam_right is seam_left from the other end. */
+static void seam_right(struct ready *ready, struct ready_list *list, struct seam *seam)
+{
+    uint32_t tail = seam->right == SLOT_NONE ? list->tail : at(ready, seam->right)->previous;
+    if (tail != seam->left && goes_before(ready, seam->last, tail)) {
+        seam->right = tail;
+        return;
+    }
+    uint32_t last = seam->last;
+    seam->done = last == seam->first;
+    seam->last = at(ready, last)->previous;
+    link_between(ready, list, tail, last, seam->right);
+    seam->right = last;
 }
 
 /* list_settle puts the whole list in order. */
@@ -274,7 +286,12 @@ static void list_settle(struct ready *ready, struct ready_list *list)
         list->tail = last;
     } else {
         list->tail = list->sorted;
-        work_in(ready, list, chain, last);
+        struct seam seam = {chain, last, SLOT_NONE, SLOT_NONE, false};
+        while (!seam.done) {
+            seam_left(ready, list, &seam);
+            if (!seam.done)
+                seam_right(ready, list, &seam);
+        }
     }
     list->sorted = list->tail;
 }

@@ -41,6 +41,7 @@ enum sql {
     SQL_ENVELOPE_BODY,
     SQL_ENVELOPE_EXISTS,
     SQL_ENVELOPE_EXTRA,
+    SQL_ENVELOPE_LIST,
     SQL_ENVELOPE_DELETE,
     SQL_EXTRA_DELETE_BODIES,
     SQL_EXTRA_DELETE,
@@ -82,6 +83,7 @@ enum sql {
     SQL_GROUP_SET,
     SQL_TOMBSTONE_INSERT,
     SQL_TOMBSTONE_GET,
+    SQL_TOMBSTONE_FIND,
     SQL_META_PUT,
     SQL_EVENT_INSERT,
     SQL_EVENT_LIST,
@@ -272,6 +274,8 @@ enum status sqlite_envelope_get(struct store *store, int64_t envelope_seq, struc
                                 struct stored_envelope *out, struct err *err);
 enum status sqlite_envelope_job_id(struct store *store, int64_t envelope_seq, struct arena *arena,
                                    struct slice *out, struct err *err);
+enum status sqlite_envelope_list(struct store *store, int64_t job_seq, struct arena *arena,
+                                 int64_t **out, size_t *count, struct err *err);
 enum status sqlite_envelope_add(struct store *store, int64_t job_seq, struct slice job_id,
                                 struct slice body, int64_t *envelope_seq, struct err *err);
 enum status sqlite_document_get(struct store *store, int64_t job_seq, struct arena *arena,
@@ -388,6 +392,8 @@ enum status sqlite_finished_purge(struct store *store, const struct finished *fi
                                   struct instant now, struct err *err);
 enum status sqlite_tombstone_get(struct store *store, int64_t job_seq, struct arena *arena,
                                  struct tombstone *out, struct err *err);
+enum status sqlite_tombstone_find(struct store *store, struct slice id, struct arena *arena,
+                                  struct tombstone *out, struct err *err);
 
 /* ---- sqlite_event.c ---- */
 

@@ -9,7 +9,7 @@
 int64_t sqlite_hour_of(struct instant t)
 {
     int64_t past = t.us % HOUR_US;
-    return t.us - (past < 0 ? past + HOUR_US : past);
+    return instant_add(t, (struct span){past < 0 ? -past - HOUR_US : -past}).us;
 }
 
 /* is_open says whether a letter in this state still wants something to be done. */

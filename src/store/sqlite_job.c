@@ -37,7 +37,7 @@ bool sqlite_job_read(sqlite3_stmt *stmt, int column, struct job *out)
 {
     /* The largest value of each column from `queue` on; the smallest is 0. */
     static const int64_t most[] = {
-        UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT16_MAX, UINT16_MAX, UINT16_MAX, JOB_DEAD, 9, 255,
+        UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT32_MAX, JOB_DEAD, 9, 255,
     };
     const int first = JOB_COLUMN_COUNT - (int)(sizeof(most) / sizeof(most[0]));
     int64_t v[JOB_COLUMN_COUNT];
@@ -60,10 +60,10 @@ bool sqlite_job_read(sqlite3_stmt *stmt, int column, struct job *out)
         .round_at = {v[10]},
         .queue = (uint32_t)v[11],
         .capabilities = (uint32_t)v[12],
-        .attempt = (uint16_t)v[13],
-        .attempt_base = (uint16_t)v[14],
+        .attempt = (uint32_t)v[13],
+        .attempt_base = (uint32_t)v[14],
         .attempts_max = (uint16_t)v[15],
-        .redrive_count = (uint16_t)v[16],
+        .redrive_count = (uint32_t)v[16],
         .state = (uint8_t)v[17],
         .priority = (uint8_t)v[18],
         .flags = (uint8_t)v[19],

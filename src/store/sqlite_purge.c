@@ -56,34 +56,55 @@ static enum status tombstone_insert(struct sqlite_store *s, const struct tombsto
     return status == STATUS_OK ? sqlite_meta_put(s, "seq", s->seq_last, err) : status;
 }
 
-enum status sqlite_tombstone_get(struct store *store, int64_t job_seq, struct arena *arena,
-                                 struct tombstone *out, struct err *err)
+/* tombstone_read reads the row that a statement finds, if any. */
+static enum status tombstone_read(struct sqlite_store *s, sqlite3_stmt *stmt, struct arena *arena,
+                                  struct tombstone *out, struct err *err)
 {
-    struct sqlite_store *s = sqlite_of(store);
     enum status status;
-    sqlite3_stmt *stmt =
-        sql(s, SQL_TOMBSTONE_GET,
-            "SELECT job_id, dlq_id, what, at, event_seq FROM tombstone WHERE job = ?"
-            " ORDER BY seq DESC LIMIT 1",
-            err);
-    if (!stmt)
-        return s->trouble;
-    sql_bind_int(stmt, 1, job_seq);
     if (!sql_row(s, stmt, &status, err))
         return status != STATUS_OK ? status
-                                   : err_set(err, STATUS_NOT_FOUND,
-                                             "nothing of job %lld was purged", (long long)job_seq);
-    struct tombstone found = {.job_seq = job_seq,
-                              .job_id = sql_dup(stmt, 0, arena),
-                              .dlq_id = sql_dup(stmt, 1, arena),
-                              .what = sql_dup(stmt, 2, arena),
-                              .at = {sqlite3_column_int64(stmt, 3)},
-                              .event_seq = sqlite3_column_int64(stmt, 4)};
+                                   : err_set(err, STATUS_NOT_FOUND, "nothing of it was purged");
+    struct tombstone found = {.job_seq = sqlite3_column_int64(stmt, 0),
+                              .job_id = sql_dup(stmt, 1, arena),
+                              .dlq_id = sql_dup(stmt, 2, arena),
+                              .what = sql_dup(stmt, 3, arena),
+                              .at = {sqlite3_column_int64(stmt, 4)},
+                              .event_seq = sqlite3_column_int64(stmt, 5)};
     sqlite3_reset(stmt);
     if (!found.job_id.ptr || !found.dlq_id.ptr || !found.what.ptr)
         return err_no_memory(err);
     *out = found;
     return STATUS_OK;
+}
+
+#define TOMBSTONE_COLUMNS "job, job_id, dlq_id, what, at, event_seq"
+
+enum status sqlite_tombstone_get(struct store *store, int64_t job_seq, struct arena *arena,
+                                 struct tombstone *out, struct err *err)
+{
+    struct sqlite_store *s = sqlite_of(store);
+    sqlite3_stmt *stmt = sql(s, SQL_TOMBSTONE_GET,
+                             "SELECT " TOMBSTONE_COLUMNS " FROM tombstone WHERE job = ?"
+                             " ORDER BY seq DESC LIMIT 1",
+                             err);
+    if (!stmt)
+        return s->trouble;
+    sql_bind_int(stmt, 1, job_seq);
+    return tombstone_read(s, stmt, arena, out, err);
+}
+
+enum status sqlite_tombstone_find(struct store *store, struct slice id, struct arena *arena,
+                                  struct tombstone *out, struct err *err)
+{
+    struct sqlite_store *s = sqlite_of(store);
+    sqlite3_stmt *stmt = sql(s, SQL_TOMBSTONE_FIND,
+                             "SELECT " TOMBSTONE_COLUMNS " FROM tombstone"
+                             " WHERE job_id = ?1 OR dlq_id = ?1 ORDER BY seq DESC LIMIT 1",
+                             err);
+    if (!stmt)
+        return s->trouble;
+    sql_bind_name(stmt, 1, id);
+    return tombstone_read(s, stmt, arena, out, err);
 }
 
 /* finished_delete removes the row of a finished job and takes it out of its queue's totals. */

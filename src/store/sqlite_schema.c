@@ -13,16 +13,19 @@
  * question is about the letters in some states. */
 #include "store/sqlite.h"
 
+/* SQL is laid out by hand: it is read as a table, not as C. */
+/* clang-format off */
+
 #define JOB_DEFINITION(p)                                                                          \
-    p "envelope_seq INTEGER NOT NULL, " p "event_seq INTEGER NOT NULL, " p                         \
-      "id_hash INTEGER NOT NULL, " p "idempotency_hash INTEGER NOT NULL, " p                       \
-      "retry_key_hash INTEGER NOT NULL, " p "lease_nonce INTEGER NOT NULL, " p                     \
-      "pushed_at INTEGER NOT NULL, " p "due_at INTEGER NOT NULL, " p                               \
-      "deadline_at INTEGER NOT NULL, " p "round_at INTEGER NOT NULL, " p                           \
-      "queue INTEGER NOT NULL, " p "capabilities INTEGER NOT NULL, " p                             \
-      "attempt INTEGER NOT NULL, " p "attempt_base INTEGER NOT NULL, " p                           \
-      "attempts_max INTEGER NOT NULL, " p "redrive_count INTEGER NOT NULL, " p                     \
-      "state INTEGER NOT NULL, " p "priority INTEGER NOT NULL, " p "flags INTEGER NOT NULL"
+    p "envelope_seq INTEGER NOT NULL, " p "event_seq INTEGER NOT NULL, "                           \
+    p "id_hash INTEGER NOT NULL, " p "idempotency_hash INTEGER NOT NULL, "                         \
+    p "retry_key_hash INTEGER NOT NULL, " p "lease_nonce INTEGER NOT NULL, "                       \
+    p "pushed_at INTEGER NOT NULL, " p "due_at INTEGER NOT NULL, "                                 \
+    p "deadline_at INTEGER NOT NULL, " p "round_at INTEGER NOT NULL, "                             \
+    p "queue INTEGER NOT NULL, " p "capabilities INTEGER NOT NULL, "                               \
+    p "attempt INTEGER NOT NULL, " p "attempt_base INTEGER NOT NULL, "                             \
+    p "attempts_max INTEGER NOT NULL, " p "redrive_count INTEGER NOT NULL, "                       \
+    p "state INTEGER NOT NULL, " p "priority INTEGER NOT NULL, " p "flags INTEGER NOT NULL"
 
 /* Version 1: everything that is kept. */
 static const char base_tables[] =
@@ -37,66 +40,52 @@ static const char base_tables[] =
     "CREATE TABLE policy(name TEXT, version INTEGER, at INTEGER NOT NULL, body BLOB NOT NULL,"
     " PRIMARY KEY(name, version)) STRICT, WITHOUT ROWID;"
 
-    "CREATE TABLE job(seq INTEGER PRIMARY KEY, " JOB_DEFINITION(
-        "") ", worker TEXT) STRICT;"
+    "CREATE TABLE job(seq INTEGER PRIMARY KEY, " JOB_DEFINITION("") ", worker TEXT) STRICT;"
 
-            /* A job's first envelope has the job's own seq where that was free; `extra_envelope`
-             * names the others. */
-            "CREATE TABLE envelope(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, job_id TEXT NOT "
-            "NULL,"
-            " body BLOB NOT NULL) STRICT;"
-            "CREATE TABLE extra_envelope(job INTEGER, seq INTEGER, PRIMARY KEY(job, seq))"
-            " STRICT, WITHOUT ROWID;"
+    /* A job's first envelope has the job's own seq where that was free; `extra_envelope` names the
+     * others. */
+    "CREATE TABLE envelope(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, job_id TEXT NOT NULL,"
+    " body BLOB NOT NULL) STRICT;"
+    "CREATE TABLE extra_envelope(job INTEGER, seq INTEGER, PRIMARY KEY(job, seq))"
+    " STRICT, WITHOUT ROWID;"
 
-            "CREATE TABLE event(seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL,"
-            " job INTEGER NOT NULL, previous INTEGER NOT NULL, what TEXT NOT NULL, why TEXT NOT "
-            "NULL,"
-            " hash BLOB NOT NULL) STRICT;"
+    "CREATE TABLE event(seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL,"
+    " job INTEGER NOT NULL, previous INTEGER NOT NULL, what TEXT NOT NULL, why TEXT NOT NULL,"
+    " hash BLOB NOT NULL) STRICT;"
 
-            "CREATE TABLE finished(seq INTEGER PRIMARY KEY, " JOB_DEFINITION(
-                "") ", at INTEGER NOT NULL,"
-                    " job_id TEXT NOT NULL, result BLOB NOT NULL) STRICT;"
-                    "CREATE INDEX finished_id ON finished(job_id);"
-                    "CREATE INDEX finished_at ON finished(at) WHERE (flags & 8) = 0;"
-                    "CREATE INDEX finished_cancelled ON finished(queue) WHERE state = 4;"
+    "CREATE TABLE finished(seq INTEGER PRIMARY KEY, " JOB_DEFINITION("") ","
+    " at INTEGER NOT NULL, job_id TEXT NOT NULL, result BLOB NOT NULL) STRICT;"
+    "CREATE INDEX finished_id ON finished(job_id);"
+    "CREATE INDEX finished_at ON finished(at) WHERE (flags & 8) = 0;"
+    "CREATE INDEX finished_cancelled ON finished(queue) WHERE state = 4;"
 
-                    "CREATE TABLE document(job INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;"
+    "CREATE TABLE document(job INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;"
 
-                    "CREATE TABLE attempt(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, attempt "
-                    "INTEGER NOT NULL,"
-                    " failure BLOB NOT NULL) STRICT;"
-                    "CREATE INDEX attempt_job ON attempt(job);"
+    "CREATE TABLE attempt(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, attempt INTEGER NOT NULL,"
+    " failure BLOB NOT NULL) STRICT;"
+    "CREATE INDEX attempt_job ON attempt(job);"
 
-                    "CREATE TABLE forever(which INTEGER, key TEXT, job INTEGER NOT NULL, PRIMARY "
-                    "KEY(which, key))"
-                    " STRICT, WITHOUT ROWID;"
+    "CREATE TABLE forever(which INTEGER, key TEXT, job INTEGER NOT NULL, PRIMARY KEY(which, key))"
+    " STRICT, WITHOUT ROWID;"
 
-                    "CREATE TABLE letter(position INTEGER PRIMARY KEY, job_seq INTEGER NOT NULL "
-                    "UNIQUE,"
-                    " " JOB_DEFINITION(
-                        "job_") ","
-                                " dlq_id TEXT NOT NULL UNIQUE, job_id TEXT, run_id TEXT, item_id "
-                                "TEXT, trace_id TEXT,"
-                                " queue TEXT, original_subject TEXT, reason TEXT, reason_detail "
-                                "TEXT, source TEXT,"
-                                " signature TEXT, fingerprint TEXT, error_type TEXT, agent TEXT, "
-                                "artifacts TEXT,"
-                                " recovered_by TEXT,"
-                                " envelope_seq INTEGER NOT NULL, state INTEGER NOT NULL, "
-                                "replay_safety INTEGER NOT NULL,"
-                                " failed_at INTEGER NOT NULL, first_attempt_at INTEGER NOT NULL,"
-                                " last_attempt_at INTEGER NOT NULL, recovered_at INTEGER NOT NULL,"
-                                " failure_count INTEGER NOT NULL, max_attempts INTEGER NOT NULL,"
-                                " recoverable INTEGER NOT NULL, eligible INTEGER NOT NULL, review "
-                                "INTEGER NOT NULL,"
-                                " escalated INTEGER NOT NULL, foreign_body INTEGER NOT NULL) "
-                                "STRICT;"
+    "CREATE TABLE letter(position INTEGER PRIMARY KEY, job_seq INTEGER NOT NULL UNIQUE,"
+    " " JOB_DEFINITION("job_") ","
+    " dlq_id TEXT NOT NULL UNIQUE, job_id TEXT, run_id TEXT, item_id TEXT, trace_id TEXT,"
+    " queue TEXT, original_subject TEXT, reason TEXT, reason_detail TEXT, source TEXT,"
+    " signature TEXT, fingerprint TEXT, error_type TEXT, agent TEXT, artifacts TEXT,"
+    " recovered_by TEXT,"
+    " envelope_seq INTEGER NOT NULL, state INTEGER NOT NULL, replay_safety INTEGER NOT NULL,"
+    " failed_at INTEGER NOT NULL, first_attempt_at INTEGER NOT NULL,"
+    " last_attempt_at INTEGER NOT NULL, recovered_at INTEGER NOT NULL,"
+    " failure_count INTEGER NOT NULL, max_attempts INTEGER NOT NULL,"
+    " recoverable INTEGER NOT NULL, eligible INTEGER NOT NULL, review INTEGER NOT NULL,"
+    " escalated INTEGER NOT NULL, foreign_body INTEGER NOT NULL) STRICT;"
 
-                                "CREATE TABLE tombstone(seq INTEGER PRIMARY KEY, job INTEGER NOT "
-                                "NULL, job_id TEXT,"
-                                " dlq_id TEXT, what TEXT NOT NULL, at INTEGER NOT NULL, event_seq "
-                                "INTEGER NOT NULL) STRICT;"
-                                "CREATE INDEX tombstone_job ON tombstone(job);";
+    "CREATE TABLE tombstone(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, job_id TEXT,"
+    " dlq_id TEXT, what TEXT NOT NULL, at INTEGER NOT NULL, event_seq INTEGER NOT NULL) STRICT;"
+    "CREATE INDEX tombstone_job ON tombstone(job);"
+    "CREATE INDEX tombstone_job_id ON tombstone(job_id);"
+    "CREATE INDEX tombstone_dlq_id ON tombstone(dlq_id);";
 
 /* Version 2: letters are indexed, counted, grouped and searchable. */
 static const char letter_indexes[] =
@@ -148,6 +137,8 @@ static const char letter_indexes[] =
     "  WHERE attempt.job = letter.job_seq), '') || ' ' ||"
     " ifnull((SELECT CAST(body AS TEXT) FROM envelope WHERE seq = letter.envelope_seq), '')"
     " AS concat FROM letter);";
+
+/* clang-format on */
 
 static const char *const migrations[SCHEMA_VERSION] = {base_tables, letter_indexes};
 

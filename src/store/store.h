@@ -215,6 +215,9 @@ struct store {
      */
     enum status (*envelope_add)(struct store *store, int64_t job_seq, struct slice job_id,
                                 struct slice body, int64_t *envelope_seq, struct err *err);
+    /* envelope_list lists the seqs of a job's envelopes: as it was pushed, then each edit. */
+    enum status (*envelope_list)(struct store *store, int64_t job_seq, struct arena *arena,
+                                 int64_t **out, size_t *count, struct err *err);
     /* document_get reads a job's status document; STATUS_NOT_FOUND when it has none. */
     enum status (*document_get)(struct store *store, int64_t job_seq, struct arena *arena,
                                 struct slice *out, struct err *err);
@@ -304,6 +307,9 @@ struct store {
                                   struct instant now, struct err *err);
     enum status (*tombstone_get)(struct store *store, int64_t job_seq, struct arena *arena,
                                  struct tombstone *out, struct err *err);
+    /* tombstone_find finds what was purged last under an id: a job_id or a dlq_id. */
+    enum status (*tombstone_find)(struct store *store, struct slice id, struct arena *arena,
+                                  struct tombstone *out, struct err *err);
 
     /* -- evidence ---------------------------------------------------------------------------- */
 
@@ -325,6 +331,7 @@ struct store {
     /* queue_number is the number of a queue, made when it is new. */
     enum status (*queue_number)(struct store *store, struct slice name, uint32_t *out,
                                 struct err *err);
+    /* queue_name borrows a name until the store is closed; empty for an unknown number. */
     struct slice (*queue_name)(struct store *store, uint32_t queue);
     enum status (*queue_pause)(struct store *store, uint32_t queue, bool paused, struct err *err);
     bool (*queue_paused)(struct store *store, uint32_t queue);

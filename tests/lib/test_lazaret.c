@@ -129,6 +129,58 @@ static void a_failure_that_may_not_be_retried_is_a_letter(void **state)
     lz_leases_free(lease);
 }
 
+/* dead pushes job `job_id`, has it die at once, and copies its dlq_id. */
+static void dead(struct fixture *f, const char *job_id, char dlq_id[64])
+{
+    char envelope[256];
+    struct lz_outcome outcome;
+    snprintf(envelope, sizeof(envelope),
+             "{\"action\":\"a\",\"job_id\":\"%s\",\"inputs\":{\"n\":1}}", job_id);
+    OK(lz_push(f->lz, envelope, NULL, &f->error));
+    struct lz_lease *lease = take(f, "w1");
+    OK(lz_fail(f->lz, lease->lease_id, "{\"message\":\"bad\",\"retryable\":false}", &outcome,
+               &f->error));
+    lz_leases_free(lease);
+    memcpy(dlq_id, outcome.dlq_id, sizeof(outcome.dlq_id));
+}
+
+static void an_edit_keeps_the_envelope_as_it_was_pushed(void **state)
+{
+    struct fixture *f = *state;
+    char dlq_id[64], target[128];
+    dead(f, "J", dlq_id);
+    OK(lz_review(f->lz, dlq_id, "retry", "{\"merge\":{\"inputs\":{\"n\":2}}}", &f->error));
+    struct lz_lease *lease = take(f, "w1");
+    assert_non_null(strstr(lease->envelope, "{\"n\":2}"));
+    OK(lz_fail(f->lz, lease->lease_id, "{\"message\":\"bad\",\"retryable\":false}", NULL,
+               &f->error));
+    lz_leases_free(lease);
+    snprintf(target, sizeof(target), "/api/v1/dlq/%s", dlq_id);
+    assert_true(contains(f, target,
+                         "\"original_payload\":{\"action\":\"a\",\"job_id\":\"J\","
+                         "\"inputs\":{\"n\":1}}"));
+    assert_true(contains(f, target,
+                         "\"envelope\":{\"action\":\"a\",\"job_id\":\"J\","
+                         "\"inputs\":{\"n\":2}}"));
+    assert_true(contains(f, "/api/v1/jobs/J", "\"previous_envelopes\":[{"));
+}
+
+static void the_events_of_what_was_purged_are_still_found(void **state)
+{
+    struct fixture *f = *state;
+    char dlq_id[64], target[128];
+    char *answer;
+    dead(f, "J", dlq_id);
+    OK(lz_request(f->lz, "POST", "/api/v1/dlq/clear", "{\"job_id\":\"J\",\"force\":true}", NULL,
+                  &answer, &f->error));
+    assert_non_null(strstr(answer, "\"purged\":1"));
+    lz_free(answer);
+    assert_int_equal(lz_letter(f->lz, dlq_id, &answer, &f->error), LZ_NOT_FOUND);
+    snprintf(target, sizeof(target), "/api/v1/audit?dlq_id=%s", dlq_id);
+    assert_true(contains(f, target, "\"what\":\"purged\""));
+    assert_true(contains(f, "/api/v1/audit?job_id=J", "\"what\":\"pushed\""));
+}
+
 static void bad_input_is_named_and_changes_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -436,6 +488,8 @@ int main(void)
         TEST(what_a_killed_process_ran_is_retried_as_crashed),
         TEST(a_job_goes_from_push_to_done),
         TEST(a_failure_that_may_not_be_retried_is_a_letter),
+        TEST(an_edit_keeps_the_envelope_as_it_was_pushed),
+        TEST(the_events_of_what_was_purged_are_still_found),
         TEST(bad_input_is_named_and_changes_nothing),
         TEST(a_second_owner_is_told_who_the_first_is),
         TEST(many_threads_lose_and_double_nothing),
