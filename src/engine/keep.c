@@ -19,11 +19,18 @@ static enum status record_purge(struct engine *engine, struct slice actor, struc
     return event_end(engine, &why, actor, job, EVENT_PURGED, err);
 }
 
+/* purge_letter removes a letter.  Its last event is found where the job is: it may have finished
+ * after a replay. */
 static enum status purge_letter(struct engine *engine, struct slice actor, struct letter *letter,
                                 const char *rule, struct err *err)
 {
+    struct job_row row;
     enum status status =
-        record_purge(engine, actor, &letter->job, letter->job_id, letter->dlq_id, rule, err);
+        engine->store->job_find_seq(engine->store, letter->job.seq, &engine->arena, &row, err);
+    if (status)
+        return status;
+    letter->job.event_seq = row.job.event_seq;
+    status = record_purge(engine, actor, &letter->job, letter->job_id, letter->dlq_id, rule, err);
     return status ? status : engine->store->letter_purge(engine->store, letter, engine->now, err);
 }
 

@@ -72,6 +72,32 @@ static enum status known_by_id(struct engine *engine, struct arena *arena, struc
     return STATUS_OK;
 }
 
+/* answer_holder answers with the job that holds a key for good.  It may have been purged: its
+ * tombstone holds the key. */
+static enum status answer_holder(struct engine *engine, struct arena *arena, int64_t holder,
+                                 struct push_item *item, struct err *err)
+{
+    struct store *store = engine->store;
+    struct job_row row;
+    enum status status = store->job_find_seq(store, holder, arena, &row, err);
+    if (status == STATUS_OK) {
+        item->job_id = row.job_id;
+        item->state = (enum job_state)row.job.state;
+    }
+    if (status != STATUS_NOT_FOUND)
+        return status;
+    struct tombstone tombstone;
+    status = store->tombstone_get(store, holder, arena, &tombstone, err);
+    if (status)
+        return status == STATUS_NOT_FOUND
+                   ? err_set(err, STATUS_CORRUPT, "a job that holds a key for good is missing")
+                   : status;
+    err->text[0] = '\0';
+    item->job_id = tombstone.job_id;
+    item->state = tombstone.dlq_id.len ? JOB_DEAD : JOB_DONE;
+    return STATUS_OK;
+}
+
 /* known_by_key answers a push whose key another job holds. */
 static enum status known_by_key(struct engine *engine, struct arena *arena, enum store_key which,
                                 struct slice key, uint64_t hash, struct push_item *item,
@@ -91,17 +117,8 @@ static enum status known_by_key(struct engine *engine, struct arena *arena, enum
     int64_t holder;
     if (!store->forever_get(store, which, key, &holder, err))
         return err->text[0] ? STATUS_IO : STATUS_OK;
-    struct job_row row;
-    enum status status = store->job_find_seq(store, holder, arena, &row, err);
-    if (status == STATUS_NOT_FOUND)
-        return err_set(err, STATUS_CORRUPT, "the job that holds key \"%.*s\" for good is missing",
-                       SLICE_ARG(key));
-    if (status)
-        return status;
     *known = true;
-    item->job_id = row.job_id;
-    item->state = (enum job_state)row.job.state;
-    return STATUS_OK;
+    return answer_holder(engine, arena, holder, item, err);
 }
 
 /* known answers a push of something that is there already, by id or by key. */
