@@ -153,7 +153,7 @@ enum status lease_apply(struct engine *engine, struct lease_command *command)
     return STATUS_OK;
 }
 
-/* ---- keeping and giving back ----------------------------------------------------------------- */
+/* ---- keeping ----------------------------------------------------------------- */
 
 static enum status record_start(struct engine *engine, struct slice actor, struct job *job,
                                 struct err *err)
@@ -194,24 +194,6 @@ enum status heartbeat_apply(struct engine *engine, struct heartbeat_command *com
     return status;
 }
 
-enum status release_apply(struct engine *engine, struct release_command *command)
-{
-    struct err *err = &command->command.err;
-    struct job job;
-    enum status status = lease_find(engine, command->lease_id, &job, err);
-    if (status)
-        return status;
-    job_move(&job, MOVE_RELEASE);
-    job.attempt--;
-    job.due_at = engine->now;
-    job.deadline_at = INSTANT_NEVER;
-    struct jsonw why;
-    event_begin(engine, &why);
-    jsonw_put_int(&why, "attempt", job.attempt + 1);
-    status = event_end(engine, &why, command->command.actor, &job, EVENT_RELEASED, err);
-    return status ? status : engine->store->job_update(engine->store, &job, (struct slice){0}, err);
-}
-
 /* ---- cancelling ------------------------------------------------------------------------------ */
 
 /* cancel_running leaves a note for the worker, who is told at its next heartbeat. */
@@ -233,18 +215,22 @@ static enum status cancel_running(struct engine *engine, struct cancel_command *
     return status ? status : engine->store->job_update(engine->store, job, worker, err);
 }
 
-static enum status cancel_waiting(struct engine *engine, struct cancel_command *command,
-                                  struct job *job, struct err *err)
+/* cancel_now ends a job that waits, or whose worker has let go of it. */
+static enum status cancel_now(struct engine *engine, struct slice actor, struct job *job,
+                              struct arena *arena, struct err *err)
 {
-    job_move(job, MOVE_CANCEL);
-    command->state = JOB_CANCELLED;
-    struct jsonw why;
-    event_begin(engine, &why);
-    enum status status = event_end(engine, &why, command->command.actor, job, EVENT_CANCELLED, err);
+    struct store *store = engine->store;
+    struct slice job_id;
+    enum status status = store->envelope_job_id(store, job->envelope_seq, arena, &job_id, err);
     if (status)
         return status;
-    return engine->store->job_finish(engine->store, job, command->job_id, engine->now,
-                                     (struct slice){0}, err);
+    job_move(job, MOVE_CANCEL);
+    struct jsonw why;
+    event_begin(engine, &why);
+    status = event_end(engine, &why, actor, job, EVENT_CANCELLED, err);
+    if (status)
+        return status;
+    return store->job_finish(store, job, job_id, engine->now, (struct slice){0}, err);
 }
 
 enum status cancel_apply(struct engine *engine, struct cancel_command *command)
@@ -261,6 +247,31 @@ enum status cancel_apply(struct engine *engine, struct cancel_command *command)
     struct job job;
     if (!store->job_by_seq(store, row.job.seq, &job))
         BUG("job %" PRId64 " is live on disk but not in memory", row.job.seq);
-    return job.state == JOB_RUNNING ? cancel_running(engine, command, &job, err)
-                                    : cancel_waiting(engine, command, &job, err);
+    if (job.state == JOB_RUNNING)
+        return cancel_running(engine, command, &job, err);
+    command->state = JOB_CANCELLED;
+    return cancel_now(engine, command->command.actor, &job, command->command.arena, err);
+}
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+enum status release_apply(struct engine *engine, struct release_command *command)
+{
+    struct err *err = &command->command.err;
+    struct slice actor = command->command.actor;
+    struct job job;
+    enum status status = lease_find(engine, command->lease_id, &job, err);
+    if (status)
+        return status;
+    job.attempt--;
+    if (job.flags & JOB_CANCEL_WANTED)
+        return cancel_now(engine, actor, &job, command->command.arena, err);
+    job_move(&job, MOVE_RELEASE);
+    job.due_at = engine->now;
+    job.deadline_at = INSTANT_NEVER;
+    struct jsonw why;
+    event_begin(engine, &why);
+    jsonw_put_int(&why, "attempt", job.attempt + 1);
+    status = event_end(engine, &why, actor, &job, EVENT_RELEASED, err);
+    return status ? status : engine->store->job_update(engine->store, &job, (struct slice){0}, err);
 }

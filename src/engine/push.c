@@ -34,6 +34,22 @@ static enum status answer_known(struct engine *engine, struct arena *arena, cons
     return STATUS_OK;
 }
 
+/* read_pushed reads the envelope of a job as it was pushed.  Only a job that was brought back can
+ * have others. */
+static enum status read_pushed(struct engine *engine, const struct job *job, struct arena *arena,
+                               struct stored_envelope *out, struct err *err)
+{
+    struct store *store = engine->store;
+    int64_t *seqs = NULL;
+    size_t count = 0;
+    enum status status = STATUS_OK;
+    if (job->redrive_count)
+        status = store->envelope_list(store, job->seq, arena, &seqs, &count, err);
+    if (status)
+        return status;
+    return store->envelope_get(store, count ? seqs[0] : job->envelope_seq, arena, out, err);
+}
+
 /* known_by_id answers a push whose job_id is known in any state: the same bytes are the same push,
  * others are a conflict.  *known says that the item is answered. */
 static enum status known_by_id(struct engine *engine, struct arena *arena, struct push_item *item,
@@ -57,10 +73,10 @@ static enum status known_by_id(struct engine *engine, struct arena *arena, struc
     }
     *known = true;
     struct stored_envelope stored;
-    status = store->envelope_get(store, row.job.envelope_seq, arena, &stored, err);
-    if (status && status != STATUS_NOT_FOUND)
+    status = read_pushed(engine, &row.job, arena, &stored, err);
+    if (status)
         return status;
-    if (status == STATUS_NOT_FOUND || !slice_eq(stored.body, envelope->body)) {
+    if (!slice_eq(stored.body, envelope->body)) {
         err_set(err, STATUS_CONFLICT,
                 "job_id: \"%.*s\" is known with another envelope: choose another id, or push the "
                 "same bytes",

@@ -101,6 +101,34 @@ static void a_key_that_is_unique_forever_stays_taken(void **state)
     assert_true(slice_is(again.job_id, "J"));
 }
 
+static void a_key_for_good_outlives_the_purge_of_its_job(void **state)
+{
+    WORLD(state);
+    struct slice dlq_id =
+        dead(world, "{\"action\":\"a\",\"job_id\":\"J\",\"idempotency_key\":\"K\","
+                    "\"constraints\":{\"unique_forever\":true}}");
+    struct purge_command purge = {.dlq_ids = &dlq_id, .count = 1, .force = true};
+    run(world, &purge.command, COMMAND_PURGE);
+    struct push_item again = push(world, "{\"action\":\"a\",\"idempotency_key\":\"K\"}");
+    assert_false(again.created);
+    assert_true(slice_is(again.job_id, "J"));
+}
+
+static void the_bytes_of_the_push_are_known_after_an_edit(void **state)
+{
+    WORLD(state);
+    struct slice dlq_id = dead(world, "{\"action\":\"a\",\"job_id\":\"J\"}");
+    struct review_item item = {.dlq_id = dlq_id};
+    struct review_command edit = {.action = REVIEW_RETRY,
+                                  .items = &item,
+                                  .count = 1,
+                                  .merge = SLICE("{\"inputs\":{\"n\":2}}")};
+    run(world, &edit.command, COMMAND_REVIEW);
+    struct push_item again = push(world, "{\"action\":\"a\",\"job_id\":\"J\"}");
+    assert_int_equal(again.status, STATUS_OK);
+    assert_false(again.created);
+}
+
 static void an_unknown_policy_is_refused_by_name(void **state)
 {
     WORLD(state);
@@ -375,6 +403,19 @@ static void a_running_job_is_told_at_its_next_heartbeat(void **state)
     run(world, &beat.command, COMMAND_HEARTBEAT);
     assert_int_equal(item.outcome, HEARTBEAT_CANCELLED);
     assert_int_equal(report_failed(world, &taken, TIMEOUT_FAILURE).state, JOB_CANCELLED);
+}
+
+static void a_cancelled_job_that_is_released_does_not_come_back(void **state)
+{
+    WORLD(state);
+    push(world, "{\"action\":\"a\",\"job_id\":\"J\"}");
+    struct lease taken = lease(world, NULL);
+    struct cancel_command cancel = {.job_id = SLICE("J")};
+    run(world, &cancel.command, COMMAND_CANCEL);
+    struct release_command release = {.lease_id = slice_of(taken.lease_id)};
+    assert_int_equal(run(world, &release.command, COMMAND_RELEASE), STATUS_OK);
+    assert_int_equal(job(world, "J").job.state, JOB_CANCELLED);
+    assert_int_equal(lease_count(world, NULL), 0);
 }
 
 /* ---- waiting leases -------------------------------------------------------------------------- */
@@ -726,6 +767,8 @@ int main(void)
         TEST(a_live_key_answers_with_the_job_that_holds_it),
         TEST(a_dead_job_does_not_block_its_key),
         TEST(a_key_that_is_unique_forever_stays_taken),
+        TEST(a_key_for_good_outlives_the_purge_of_its_job),
+        TEST(the_bytes_of_the_push_are_known_after_an_edit),
         TEST(an_unknown_policy_is_refused_by_name),
         TEST(a_full_house_refuses_new_work_but_takes_results),
         TEST(higher_priority_goes_first_then_the_older),
@@ -746,6 +789,7 @@ int main(void)
         TEST(side_effects_without_a_key_are_not_repeated),
         TEST(a_waiting_job_is_cancelled_at_once),
         TEST(a_running_job_is_told_at_its_next_heartbeat),
+        TEST(a_cancelled_job_that_is_released_does_not_come_back),
         TEST(a_waiting_lease_gets_the_job_with_the_commit_that_brings_it),
         TEST(a_waiting_lease_gives_up_when_its_time_is_over),
         TEST(a_retried_letter_lives_again_under_the_same_id),
