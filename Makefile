@@ -29,19 +29,24 @@ test:
 	@scripts/deps test
 	@scripts/run-tests
 
-sim: all
-	@ninja -C build --quiet tests/sim/sim
-	@build/tests/sim/sim --seed 1 --count $(N)
+build-fast/build.ninja:
+	@scripts/deps test
+	@meson setup build-fast --buildtype=release -Dtests=true >/dev/null
 
-soak: all
-	@ninja -C build --quiet tests/e2e/kill_loop
-	@tests/e2e/kill.py --program build/tests/e2e/kill_loop --kills 300
+sim: build-fast/build.ninja
+	@ninja -C build-fast --quiet tests/sim
+	@build-fast/tests/sim --seed 1 --count $(N)
+
+soak: build-fast/build.ninja
+	@ninja -C build-fast --quiet tests/kill_loop
+	@build-fast/tests/kill_loop --kills 300
 
 fuzz:
 	@scripts/deps test
 	@scripts/run-fuzz $(SECONDS_EACH)
 
 bench: all
+	@ninja -C build --quiet bench/bench
 	@build/bench/bench
 
 lint:

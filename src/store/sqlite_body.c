@@ -45,48 +45,6 @@ enum status sqlite_envelope_add(struct store *store, int64_t job_seq, struct sli
     return status;
 }
 
-/* seq_append adds a number to a list in the arena, which it doubles as needed. */
-static bool seq_append(struct arena *arena, int64_t **list, size_t *count, int64_t seq)
-{
-    if ((*count & (*count - 1)) == 0) {
-        int64_t *grown = arena_array(arena, *count ? *count * 2 : 1, sizeof(*grown));
-        if (!grown)
-            return false;
-        if (*count)
-            memcpy(grown, *list, *count * sizeof(*grown));
-        *list = grown;
-    }
-    (*list)[(*count)++] = seq;
-    return true;
-}
-
-enum status sqlite_envelope_list(struct store *store, int64_t job_seq, struct arena *arena,
-                                 int64_t **out, size_t *count, struct err *err)
-{
-    struct sqlite_store *s = sqlite_of(store);
-    enum status status;
-    int64_t *list = NULL;
-    size_t found = 0;
-    sqlite3_stmt *stmt = sql(s, SQL_ENVELOPE_LIST,
-                             "SELECT seq FROM envelope WHERE seq = ?1 AND job = ?1"
-                             " UNION ALL SELECT seq FROM extra_envelope WHERE job = ?1 ORDER BY 1",
-                             err);
-    if (!stmt)
-        return s->trouble;
-    sql_bind_int(stmt, 1, job_seq);
-    while (sql_row(s, stmt, &status, err)) {
-        if (!seq_append(arena, &list, &found, sqlite3_column_int64(stmt, 0))) {
-            sqlite3_reset(stmt);
-            return err_no_memory(err);
-        }
-    }
-    if (status != STATUS_OK)
-        return status;
-    *out = list;
-    *count = found;
-    return STATUS_OK;
-}
-
 static enum status no_envelope(int64_t seq, struct err *err)
 {
     return err_set(err, STATUS_NOT_FOUND, "no envelope %lld", (long long)seq);
@@ -143,6 +101,33 @@ enum status sqlite_envelope_job_id(struct store *store, int64_t envelope_seq, st
         return s->trouble;
     enum status status = text_get(s, stmt, envelope_seq, arena, out, &found, err);
     return status == STATUS_OK && !found ? no_envelope(envelope_seq, err) : status;
+}
+
+enum status sqlite_envelope_list(struct store *store, int64_t job_seq, struct arena *arena,
+                                 int64_t **out, size_t *count, struct err *err)
+{
+    struct sqlite_store *s = sqlite_of(store);
+    struct rows rows = {0};
+    enum status status;
+    /* Numbers are given in order of time, so that is the order of the numbers. */
+    sqlite3_stmt *stmt = sql(s, SQL_ENVELOPE_LIST,
+                             "SELECT seq FROM envelope WHERE seq = ?1 AND job = ?1"
+                             " UNION ALL SELECT seq FROM extra_envelope WHERE job = ?1 ORDER BY 1",
+                             err);
+    if (!stmt)
+        return s->trouble;
+    sql_bind_int(stmt, 1, job_seq);
+    while (sql_row(s, stmt, &status, err)) {
+        int64_t *seq = rows_next(&rows, arena, sizeof(*seq));
+        if (!seq)
+            return sql_stop(stmt, err_no_memory(err));
+        *seq = sqlite3_column_int64(stmt, 0);
+    }
+    if (status != STATUS_OK)
+        return status;
+    *out = rows.items;
+    *count = rows.count;
+    return STATUS_OK;
 }
 
 /* -- status documents -------------------------------------------------------------------------- */

@@ -236,21 +236,20 @@ static enum status known(struct sqlite_store *s, int64_t seq, struct err *err)
                : err_set(err, STATUS_NOT_FOUND, "no live job %lld", (long long)seq);
 }
 
-/* envelope_free says whether no envelope has this seq yet. */
+/* envelope_free says whether the first envelope of a job can have the job's own seq: nobody has it
+ * yet, and the job has no other, before which it would seem to have been pushed. */
 static enum status envelope_free(struct sqlite_store *s, int64_t seq, bool *out, struct err *err)
 {
     enum status status;
-    sqlite3_stmt *stmt = sql(s, SQL_ENVELOPE_EXISTS, "SELECT 1 FROM envelope WHERE seq = ?", err);
+    sqlite3_stmt *stmt = sql(s, SQL_ENVELOPE_EXISTS,
+                             "SELECT 1 FROM envelope WHERE seq = ?1"
+                             " UNION ALL SELECT 1 FROM extra_envelope WHERE job = ?1 LIMIT 1",
+                             err);
     if (!stmt)
         return s->trouble;
     sql_bind_int(stmt, 1, seq);
-    *out = true;
-    if (sql_row(s, stmt, &status, err)) {
-        *out = false;
-        sqlite3_reset(stmt);
-        status = STATUS_OK;
-    }
-    return status;
+    *out = !sql_row(s, stmt, &status, err);
+    return *out ? status : sql_stop(stmt, STATUS_OK);
 }
 
 enum status sqlite_job_insert(struct store *store, struct job *job, struct slice job_id,

@@ -1,0 +1,332 @@
+/* fold_job: events of jobs: how they come in, run, fail and end. */
+#include "sim/fold.h"
+
+#include <inttypes.h>
+
+/* ---- what was asked -------------------------------------------------------------------------- */
+
+bool fold_by(struct step *step, enum command_kind kind)
+{
+    if (step->op && step->op->command->kind == kind)
+        return true;
+    fold_wrong(step, "made by a command that does not do this");
+    return false;
+}
+
+/* result_of finds the result that a worker reported for the lease of the job; NULL: none. */
+static const struct result_item *result_of(struct step *step)
+{
+    struct resolve_command *command = (struct resolve_command *)step->op->command;
+
+    for (size_t i = 0; i < command->count; i++)
+        if (!step->op->item_done[i] && step->job->lease_id.len &&
+            slice_eq(command->items[i].lease_id, step->job->lease_id)) {
+            step->op->item_done[i] = true;
+            return &command->items[i];
+        }
+    fold_wrong(step, "nobody who holds its lease reported this");
+    return NULL;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+bool fold_is_live(const struct model_job *job)
+{
+    return job->state == MODEL_WAITING || job->state == MODEL_RUNNING;
+}
+
+static bool shares_key(const struct model_job *a, const struct model_job *b)
+{
+    const struct envelope *x = &a->envelope, *y = &b->envelope;
+
+    return (x->idempotency_key.len && slice_eq(x->idempotency_key, y->idempotency_key)) ||
+           (x->retry_key.len && slice_eq(x->retry_key, y->retry_key));
+}
+
+void fold_check_keys(struct step *step, bool pushed)
+{
+    for (struct model_job *other = step->model->jobs; other; other = other->next) {
+        if (other == step->job || !shares_key(other, step->job))
+            continue;
+        if (fold_is_live(other))
+            fold_wrong(step, "another live job has its key");
+        if (pushed && other->envelope.unique_forever && !other->imported)
+            fold_wrong(step, "another job holds its key for good");
+    }
+}
+
+/* ---- coming in ------------------------------------------------------------------------------- */
+
+void fold_read_body(struct step *step, struct slice *job_id)
+{
+    struct model *model = step->model;
+    struct model_job *job = step->job;
+    struct job_row row;
+    struct stored_envelope stored;
+    struct err err = {0};
+    enum status status =
+        step->store->job_find_seq(step->store, step->event->job_seq, &model->arena, &row, &err);
+
+    if (!status)
+        status = step->store->envelope_get(step->store, row.job.envelope_seq, &model->arena,
+                                           &stored, &err);
+    if (status) {
+        model_violated(model, "job %" PRId64 " of event %" PRId64 " cannot be read: %s",
+                       step->event->job_seq, step->event->seq, err.text);
+        return;
+    }
+    *job_id = row.job_id;
+    job->body_now = stored.body;
+    if (!job->foreign &&
+        envelope_parse(stored.body, SIZE_MAX, &model->arena, &job->envelope, &err) != STATUS_OK)
+        model_violated(model, "job %.*s: its envelope cannot be read: %s", SLICE_ARG(row.job_id),
+                       err.text);
+}
+
+/* pushed_as_asked says whether a push of the command has exactly these bytes. */
+static bool pushed_as_asked(struct step *step)
+{
+    struct push_command *command = (struct push_command *)step->op->command;
+
+    for (size_t i = 0; i < command->count; i++)
+        if (!step->op->item_done[i] && slice_eq(command->items[i].envelope.body, step->job->body)) {
+            step->op->item_done[i] = true;
+            return true;
+        }
+    return false;
+}
+
+/* is_compensation says whether the job undoes a letter that the command rolls back. */
+static bool is_compensation(struct step *step)
+{
+    struct review_command *command = (struct review_command *)step->op->command;
+    struct json body, of;
+
+    if (command->action != REVIEW_ROLLBACK ||
+        json_parse(step->job->body, &body, NULL) != STATUS_OK ||
+        !json_get(body, "rollback_of", &of))
+        return false;
+    struct model_job *undone = model_by_id(step->model, json_text(of, &step->model->arena));
+    return undone && undone->state == MODEL_DEAD;
+}
+
+void fold_pushed(struct step *step)
+{
+    struct model_job *job = step->job;
+
+    fold_read_body(step, &job->id);
+    job->body = job->body_now;
+    job->state = MODEL_WAITING;
+    job->permitted = 1;
+    if (instant_before(step->event->at, job->envelope.run_at)) {
+        job->not_before = job->envelope.run_at;
+        job->not_before_is_fixed = true;
+    }
+    if (!step->op || (step->op->command->kind == COMMAND_PUSH     ? !pushed_as_asked(step)
+                      : step->op->command->kind == COMMAND_REVIEW ? !is_compensation(step)
+                                                                  : true))
+        fold_wrong(step, "nobody pushed these bytes");
+    fold_check_keys(step, true);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static bool has_capability(const struct ready_query *query, struct json wanted)
+{
+    char name[64];
+
+    for (size_t i = 0; i < query->capability_count; i++) {
+        snprintf(name, sizeof(name), "%.*s", SLICE_ARG(query->capabilities[i]));
+        if (json_string_is(wanted, name))
+            return true;
+    }
+    return false;
+}
+
+/* check_query says that the worker asked for a job like this one. */
+static void check_query(struct step *step)
+{
+    const struct ready_query *query = &((struct lease_command *)step->op->command)->query;
+    const struct envelope *envelope = &step->job->envelope;
+    struct json_iter iter;
+    struct json wanted;
+    bool asked = query->queue_count == 0;
+
+    for (size_t i = 0; i < query->queue_count; i++)
+        asked = asked || slice_eq(query->queues[i], envelope->queue);
+    json_iter_init(&iter, envelope->required_capabilities);
+    while (!step->job->imported && json_next(&iter, NULL, &wanted))
+        asked = asked && has_capability(query, wanted);
+    if (!asked)
+        fold_wrong(step, "the worker did not ask for this queue, or cannot do this");
+}
+
+void fold_leased(struct step *step)
+{
+    struct model_job *job = step->job;
+
+    if (job->state != MODEL_WAITING)
+        fold_wrong(step, "only a job that waits can be leased");
+    if (job->cancel_wanted)
+        fold_wrong(step, "somebody cancelled it: it may not run again");
+    if (fold_by(step, COMMAND_LEASE))
+        check_query(step);
+    if (model_queue_paused(step->model, job->envelope.queue))
+        fold_wrong(step, "its queue is paused");
+    if (instant_before(step->event->at, job->not_before) && !job->was_due)
+        fold_wrong(step, "it is not due yet");
+    job->state = MODEL_RUNNING;
+    job->attempt++;
+    if (job->attempt - job->attempt_base > job->permitted)
+        fold_wrong(step, "no recorded decision allows this run");
+    job->started = false;
+    job->lease_before = job->lease_id;
+    job->lease_id = (struct slice){0};
+    job->lease_until = INSTANT_NONE;
+}
+
+void fold_started(struct step *step)
+{
+    fold_by(step, COMMAND_HEARTBEAT);
+    if (step->job->state != MODEL_RUNNING || step->job->started)
+        fold_wrong(step, "only a run that was not started can be started");
+    step->job->started = true;
+}
+
+void fold_released(struct step *step)
+{
+    struct model_job *job = step->job;
+
+    fold_by(step, COMMAND_RELEASE);
+    if (job->state != MODEL_RUNNING)
+        fold_wrong(step, "only a job that runs can be given back");
+    job->state = MODEL_WAITING;
+    job->attempt--;
+    job->not_before = INSTANT_NONE;
+}
+
+void fold_completed(struct step *step)
+{
+    if (step->job->state != MODEL_RUNNING)
+        fold_wrong(step, "only a job that runs can be completed");
+    if (fold_by(step, COMMAND_RESOLVE)) {
+        const struct result_item *item = result_of(step);
+        if (item && item->failed)
+            fold_wrong(step, "its worker reported a failure");
+        if (item)
+            step->job->result = arena_dup(&step->model->arena, item->result);
+    }
+    step->job->state = MODEL_DONE;
+}
+
+/* ---- failing --------------------------------------------------------------------------------- */
+
+void fold_add_failure(struct step *step, uint32_t attempt, struct slice message)
+{
+    struct model_job *job = step->job;
+
+    job->failures =
+        fold_grow(job->failures, job->failure_count, &job->failure_cap, sizeof(*job->failures));
+    job->failures[job->failure_count++] =
+        (struct model_failure){attempt, arena_dup(&step->model->arena, message)};
+}
+
+/* add_failure notes the failed run: the worker's words, or none when it was lost. */
+static void add_failure(struct step *step, const struct failure *failure)
+{
+    fold_add_failure(step, step->job->attempt, failure ? failure->message : (struct slice){0});
+}
+
+/* failure_of is the failure that a worker reported; NULL: its lease ended. */
+static const struct failure *failure_of(struct step *step)
+{
+    if (!step->op) {
+        if (instant_before(step->event->at, step->job->lease_until))
+            fold_wrong(step, "its lease has not ended yet");
+        return NULL;
+    }
+    if (!fold_by(step, COMMAND_RESOLVE))
+        return NULL;
+    const struct result_item *item = result_of(step);
+    if (item && !item->failed)
+        fold_wrong(step, "its worker reported success");
+    return item ? &item->failure : NULL;
+}
+
+/* must_die says what the policy makes of a failure, by the words of INTERFACES 3. */
+static bool must_die(struct step *step, const struct failure *failure)
+{
+    const struct model_job *job = step->job;
+
+    if (job->attempt - job->attempt_base >= model_allowed(step->model, job))
+        return true;
+    if (!failure)
+        return false;
+    return failure->retryable == NO || failure_class(failure) >= CLASS_PERMISSION_DENIED ||
+           (failure->side_effects > EFFECTS_NONE && !job->envelope.idempotency_key.len);
+}
+
+void fold_retry(struct step *step)
+{
+    struct model_job *job = step->job;
+
+    if (job->state != MODEL_RUNNING)
+        fold_wrong(step, "only a job that runs can fail");
+    if (job->cancel_wanted)
+        fold_wrong(step, "somebody cancelled it: it may not be tried again");
+    const struct failure *failure = failure_of(step);
+    if (must_die(step, failure))
+        fold_wrong(step, "its policy does not allow a retry");
+    add_failure(step, failure);
+    job->state = MODEL_WAITING;
+    job->permitted = job->attempt - job->attempt_base + 1;
+    job->not_before = fold_why_instant(step, "next_retry_at");
+    job->not_before_is_fixed = job->was_due = false;
+}
+
+void fold_dead(struct step *step)
+{
+    struct model_job *job = step->job;
+    struct slice dlq_id = fold_why_text(step, "dlq_id");
+
+    if (job->state != MODEL_RUNNING)
+        fold_wrong(step, "only a job that runs can die");
+    const struct failure *failure = failure_of(step);
+    if (!must_die(step, failure))
+        fold_wrong(step, "its policy allows a retry");
+    if (job->has_letter && !slice_eq(job->dlq_id, dlq_id))
+        fold_wrong(step, "it has another letter already");
+    add_failure(step, failure);
+    job->state = MODEL_DEAD;
+    job->has_letter = true;
+    job->dlq_id = dlq_id;
+    job->letter = LETTER_DEAD;
+    job->escalated = false;
+}
+
+void fold_cancel_wanted(struct step *step)
+{
+    fold_by(step, COMMAND_CANCEL);
+    if (step->job->state != MODEL_RUNNING || step->job->cancel_wanted)
+        fold_wrong(step, "only a job that runs can be asked to stop, once");
+    step->job->cancel_wanted = true;
+}
+
+void fold_cancelled(struct step *step)
+{
+    struct model_job *job = step->job;
+    bool asked = step->op && step->op->command->kind == COMMAND_CANCEL;
+    bool given_back = step->op && step->op->command->kind == COMMAND_RELEASE;
+
+    if (job->state == MODEL_WAITING && !asked)
+        fold_wrong(step, "nobody cancelled it");
+    else if (job->state == MODEL_RUNNING && !job->cancel_wanted)
+        fold_wrong(step, "it runs, and nobody wanted it cancelled");
+    else if (!fold_is_live(job))
+        fold_wrong(step, "only a live job can be cancelled");
+    if (given_back)
+        job->attempt--;
+    else if (job->state == MODEL_RUNNING)
+        add_failure(step, failure_of(step));
+    job->state = MODEL_CANCELLED;
+}
