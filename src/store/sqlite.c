@@ -20,8 +20,7 @@ static enum status load_job(struct sqlite_store *s, sqlite3_stmt *stmt, struct e
 {
     struct job job;
     if (!sqlite_job_read(stmt, 0, &job) || job.seq <= 0 || !job_is_live(job.state) ||
-        !live_queue_name(s->live, job.queue).ptr ||
-        !live_capabilities_known(s->live, job.capabilities))
+        !sqlite_names_known(s, &job))
         return sql_damage(s, err, "the row of job %lld says what cannot be",
                           (long long)sqlite3_column_int64(stmt, 0));
     return live_put(s->live, &job) ? STATUS_OK : err_no_memory(err);

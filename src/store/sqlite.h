@@ -411,6 +411,8 @@ void sqlite_event_head(struct store *store, int64_t *seq, struct hash *hash);
 
 /* sqlite_name_load reads queues and sets of capabilities into memory. */
 enum status sqlite_name_load(struct sqlite_store *s, struct err *err);
+/* sqlite_names_known says whether the queue and the capabilities of a job exist. */
+bool sqlite_names_known(struct sqlite_store *s, const struct job *job);
 /* sqlite_total_add counts jobs of a queue that ended, or are no longer kept. */
 void sqlite_total_add(struct sqlite_store *s, uint32_t queue, enum job_state state, int64_t by);
 /* sqlite_total_write writes the totals that changed. */

@@ -61,7 +61,7 @@ static int newest_first(const void *a, const void *b)
 static enum status samples_read(struct sqlite_store *s, struct letter_group *group,
                                 struct arena *arena, struct err *err)
 {
-    struct sample samples[SAMPLES];
+    struct sample samples[SAMPLES] = {{0}};
     enum status status = STATUS_OK;
     size_t count = 0;
     for (enum letter_state state = 0;

@@ -198,10 +198,14 @@ enum status sqlite_job_worker(struct store *store, int64_t seq, struct arena *ar
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
-/* put writes the row of a job and what memory knows of it. */
+/* put writes the row of a job and what memory knows of it.  A job that comes from a letter's row
+ * may name a queue that is not there, when that row is damaged. */
 static enum status put(struct sqlite_store *s, const struct job *job, struct slice worker,
                        struct err *err)
 {
+    if (!sqlite_names_known(s, job))
+        return sql_damage(s, err, "job %lld has queue %u and capabilities %u, which are not there",
+                          (long long)job->seq, job->queue, job->capabilities);
     sqlite3_stmt *stmt =
         sql(s, SQL_JOB_PUT,
             "INSERT OR REPLACE INTO job(" JOB_COLUMNS("") ", worker)"

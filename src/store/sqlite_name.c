@@ -90,6 +90,12 @@ static enum status load_queues(struct sqlite_store *s, struct err *err)
     return failed != STATUS_OK ? failed : status;
 }
 
+bool sqlite_names_known(struct sqlite_store *s, const struct job *job)
+{
+    return live_queue_name(s->live, job->queue).ptr &&
+           live_capabilities_known(s->live, job->capabilities);
+}
+
 enum status sqlite_queue_number(struct store *store, struct slice name, uint32_t *out,
                                 struct err *err)
 {

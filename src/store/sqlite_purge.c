@@ -110,6 +110,9 @@ enum status sqlite_tombstone_find(struct store *store, struct slice id, struct a
 /* finished_delete removes the row of a finished job and takes it out of its queue's totals. */
 static enum status finished_delete(struct sqlite_store *s, const struct job *job, struct err *err)
 {
+    if (!sqlite_names_known(s, job))
+        return sql_damage(s, err, "finished job %lld has a queue that is not there",
+                          (long long)job->seq);
     enum status status =
         run_for(s, SQL_FINISHED_DELETE, "DELETE FROM finished WHERE seq = ?", job->seq, err);
     if (status == STATUS_OK)

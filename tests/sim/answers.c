@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 
+#define LEASE_DEFAULT span_seconds(30) /* of a worker that does not say */
+
 static void wrong(struct model *model, const struct op *op, const char *what, struct slice about)
 {
     model_violated(model, "command #%" PRIu64 " (kind %d), answered %s: %s: %.*s", op->number,
@@ -38,6 +40,17 @@ static bool lease_is_good(struct model *model, struct slice lease_id, struct ins
 
     return job && job->state == MODEL_RUNNING && !touched(model, job) &&
            instant_is_set(job->lease_until) && instant_before(now, job->lease_until);
+}
+
+/* lease_is_long_enough says whether a lease that begins or is kept at `now` ends when it should. */
+static bool lease_is_long_enough(const struct model_job *job, struct span wanted,
+                                 struct instant now, struct instant end)
+{
+    if (wanted.us <= 0)
+        wanted = LEASE_DEFAULT;
+    if (job->envelope.max_runtime.us) /* may end sooner */
+        return instant_before(now, end) && !instant_before(instant_add(now, wanted), end);
+    return end.us == instant_add(now, wanted).us;
 }
 
 /* ---- one function a kind --------------------------------------------------------------------- */
@@ -106,8 +119,8 @@ static void check_lease(struct model *model, struct op *op, struct instant now)
             wrong(model, op, "the payload is not what was pushed", lease->job_id);
         if (lease->attempt != job->attempt)
             wrong(model, op, "the attempt is miscounted", lease->job_id);
-        if (!instant_before(now, lease->expires_at))
-            wrong(model, op, "the lease has ended when it begins", lease->job_id);
+        if (!lease_is_long_enough(job, command->lease, now, lease->expires_at))
+            wrong(model, op, "the lease is not as long as was asked for", lease->job_id);
         job->lease_id = arena_dup(&model->arena, slice_of(lease->lease_id));
         job->lease_until = lease->expires_at;
     }
@@ -134,6 +147,8 @@ static void check_heartbeat(struct model *model, struct op *op, struct instant n
             wrong(model, op, "nobody wanted it cancelled", item->lease_id);
         if (item->outcome == HEARTBEAT_EXTENDED && job->cancel_wanted && !touched(model, job))
             wrong(model, op, "the worker was not told that it is cancelled", item->lease_id);
+        if (!lease_is_long_enough(job, command->lease, now, item->expires_at))
+            wrong(model, op, "the lease was not kept for as long as was asked for", item->lease_id);
         if (slice_eq(job->lease_id, item->lease_id))
             job->lease_until = item->expires_at;
     }

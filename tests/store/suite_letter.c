@@ -164,6 +164,8 @@ static void letters_at_the_ends_of_time_have_their_place(void **state)
         assert_true(dead(place, id, times[i]).position != 0);
         assert_true(get(place, id).failed_at.us == times[i]);
     }
+    assert_string_equal(listed(place, (struct letter_filter){.q = SLICE("d*")}),
+                        listed(place, (struct letter_filter){0}));
     struct letter_filter filter = {.limit = 1};
     int64_t before = INT64_MAX;
     for (size_t i = 0; i < 8; i++) {
