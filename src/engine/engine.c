@@ -402,6 +402,7 @@ enum status engine_call(struct engine *engine, struct command *command)
     if (sem_init(&answered, 0, 0) != 0)
         BUG("sem_init: %s", strerror(errno));
     command->done = call_done;
+    /* cppcheck-suppress autoVariables ; the command does not outlive this call */
     command->owner = &answered;
     engine_submit(engine, command);
     while (sem_wait(&answered) != 0 && errno == EINTR)
@@ -477,7 +478,7 @@ static void config_defaults(struct engine_config *config)
     if (!config->lease_default.us)
         config->lease_default = span_seconds(30);
     if (!config->lease_max.us)
-        config->lease_max = span_seconds(12 * 3600);
+        config->lease_max = span_seconds((int64_t)12 * 3600);
 }
 
 enum status engine_new(const struct engine_config *config, struct engine **out, struct err *err)

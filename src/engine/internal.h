@@ -105,6 +105,10 @@ enum status group_apply(struct engine *engine, struct group_command *command);
 enum status push_one(struct engine *engine, struct slice actor, struct arena *arena,
                      struct push_item *item, struct err *err);
 
+/* capabilities_of finds the number of the set of capabilities that the envelope asks for. */
+enum status capabilities_of(struct engine *engine, const struct envelope *envelope,
+                            struct arena *arena, uint32_t *out, struct err *err);
+
 /* -- timers --------------------------------------------------------------------------------------
  */
 

@@ -138,11 +138,11 @@ enum status lease_apply(struct engine *engine, struct lease_command *command)
         return status;
     size_t max = command->max < LEASE_COUNT_MAX ? command->max : LEASE_COUNT_MAX;
     struct job *jobs = arena_array(&engine->arena, max, sizeof(*jobs));
-    if (!jobs && max)
+    if (!jobs)
         return err_no_memory(err);
     size_t count = engine->store->ready(engine->store, &command->query, jobs, max);
     command->leases = arena_array(arena, count, sizeof(*command->leases));
-    if (!command->leases && count)
+    if (!command->leases)
         return err_no_memory(err);
     for (size_t i = 0; i < count; i++) {
         status = lease_one(engine, command, &jobs[i], &command->leases[i], err);
@@ -168,7 +168,7 @@ static enum status record_start(struct engine *engine, struct slice actor, struc
 static enum status heartbeat_one(struct engine *engine, const struct heartbeat_command *command,
                                  struct heartbeat_item *item, struct err *err)
 {
-    struct job job;
+    struct job job = {0};
     item->outcome = HEARTBEAT_LOST;
     if (lease_find(engine, item->lease_id, &job, err)) {
         err->text[0] = '\0';
@@ -259,7 +259,7 @@ enum status release_apply(struct engine *engine, struct release_command *command
 {
     struct err *err = &command->command.err;
     struct slice actor = command->command.actor;
-    struct job job;
+    struct job job = {0};
     enum status status = lease_find(engine, command->lease_id, &job, err);
     if (status)
         return status;

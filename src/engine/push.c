@@ -174,9 +174,8 @@ static enum status name_job(struct engine *engine, struct arena *arena, struct p
     return STATUS_OK;
 }
 
-/* capabilities_of finds the number of the set of capabilities that the envelope asks for. */
-static enum status capabilities_of(struct engine *engine, const struct envelope *envelope,
-                                   struct arena *arena, uint32_t *out, struct err *err)
+enum status capabilities_of(struct engine *engine, const struct envelope *envelope,
+                            struct arena *arena, uint32_t *out, struct err *err)
 {
     *out = 0;
     size_t count = json_count(envelope->required_capabilities);

@@ -64,7 +64,7 @@ static enum status fill_failure(struct letter *letter, const struct failure *fai
 {
     struct buf signature;
     char fingerprint[FINGERPRINT_LEN + 1];
-    buf_init(&signature, SIGNATURE_MAX * 2);
+    buf_init(&signature, (size_t)SIGNATURE_MAX * 2);
     signature_print(failure, &signature);
     signature_fingerprint(failure, fingerprint);
     letter->signature = arena_dup(arena, buf_slice(&signature));
@@ -121,7 +121,7 @@ static enum status apply_on_dead(struct engine *engine, struct failed *failed, s
     if (status)
         return status;
     struct buf merged;
-    buf_init(&merged, ENVELOPE_BODY_MAX * 4);
+    buf_init(&merged, (size_t)ENVELOPE_BODY_MAX * 4);
     status = patch_merge(document, failed->policy.on_dead.raw, &merged, err);
     if (!status)
         status = store->document_put(store, failed->job.seq, buf_slice(&merged), err);
@@ -154,7 +154,7 @@ enum status quarantine(struct engine *engine, struct failed *failed, struct aren
 static enum status import_known(struct engine *engine, struct import_item *item,
                                 struct arena *arena, bool *known, struct err *err)
 {
-    struct letter there;
+    struct letter there = {0};
     struct job_row row;
     struct store *store = engine->store;
     *known = false;
@@ -207,7 +207,8 @@ static enum status import_job(struct engine *engine, struct import_item *item, s
         .priority = (uint8_t)envelope.priority,
         .flags = JOB_HAS_LETTER | (envelope.max_runtime.us ? JOB_HAS_RUNTIME : 0),
     };
-    return store->queue_number(store, letter->queue, &job->queue, err);
+    enum status status = capabilities_of(engine, &envelope, arena, &job->capabilities, err);
+    return status ? status : store->queue_number(store, letter->queue, &job->queue, err);
 }
 
 static enum status import_history(struct engine *engine, const struct import_item *item,

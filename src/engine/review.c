@@ -209,8 +209,10 @@ static enum status revive(struct engine *engine, const struct review_command *co
                                      &job->envelope_seq, err);
         replay->letter->envelope_seq = job->envelope_seq;
     }
-    if (!status && (command->queue.len || replay->edited))
+    if (!status && replay->edited)
         status = store->queue_number(store, envelope->queue, &job->queue, err);
+    if (!status && replay->edited)
+        status = capabilities_of(engine, envelope, command->command.arena, &job->capabilities, err);
     if (!status)
         status = record(engine, command, replay->letter, replay, (struct slice){0}, err);
     return status ? status : store->job_revive(store, job, err);
@@ -271,6 +273,43 @@ static void print_compensation(const struct envelope *envelope, struct slice job
     jsonw_object_end(&w);
 }
 
+/* read_compensation makes the envelope of the compensation in the arena. */
+static enum status read_compensation(const struct envelope *envelope, struct slice job_id,
+                                     struct arena *arena, struct envelope *out, struct err *err)
+{
+    struct buf body;
+    struct slice kept = {0};
+    buf_init(&body, ENVELOPE_BODY_MAX);
+    print_compensation(envelope, job_id, &body);
+    enum status status = buf_status(&body, err);
+    if (!status) {
+        kept = arena_dup(arena, buf_slice(&body));
+        status = kept.ptr ? STATUS_OK : err_no_memory(err);
+    }
+    buf_release(&body);
+    return status ? status : envelope_parse(kept, ENVELOPE_BODY_MAX, arena, out, err);
+}
+
+/* push_compensation pushes it; *job_id is its id. */
+static enum status push_compensation(struct engine *engine, const struct review_command *command,
+                                     const struct envelope *envelope, struct slice original_id,
+                                     struct slice *job_id, struct err *err)
+{
+    struct arena *arena = command->command.arena;
+    struct push_item item = {0};
+    enum status status = read_compensation(envelope, original_id, arena, &item.envelope, err);
+    if (!status)
+        status = push_one(engine, command->command.actor, arena, &item, err);
+    if (!status && item.status) {
+        *err = item.err;
+        status = item.status;
+    }
+    if (status && !status_is_fault(status))
+        err_prefix(err, "compensation");
+    *job_id = item.job_id;
+    return status;
+}
+
 /* compensate pushes the compensation, when the envelope has one. */
 static enum status compensate(struct engine *engine, const struct review_command *command,
                               const struct letter *letter, struct slice *job_id, struct err *err)
@@ -286,27 +325,7 @@ static enum status compensate(struct engine *engine, const struct review_command
         status = envelope_parse(stored.body, SIZE_MAX, arena, &envelope, err);
     if (status || !envelope.compensation.raw.len)
         return status;
-    struct buf body;
-    buf_init(&body, ENVELOPE_BODY_MAX);
-    print_compensation(&envelope, stored.job_id, &body);
-    struct push_item item = {0};
-    status = buf_status(&body, err);
-    struct slice kept = status ? (struct slice){0} : arena_dup(arena, buf_slice(&body));
-    buf_release(&body);
-    if (!status && !kept.ptr)
-        status = err_no_memory(err);
-    if (!status)
-        status = envelope_parse(kept, ENVELOPE_BODY_MAX, arena, &item.envelope, err);
-    if (!status)
-        status = push_one(engine, command->command.actor, arena, &item, err);
-    if (!status && item.status) {
-        *err = item.err;
-        status = item.status;
-    }
-    if (status && !status_is_fault(status))
-        err_prefix(err, "compensation");
-    *job_id = item.job_id;
-    return status;
+    return push_compensation(engine, command, &envelope, stored.job_id, job_id, err);
 }
 
 /* ---- all actions ----------------------------------------------------------------------------- */

@@ -310,7 +310,7 @@ double lz_delay_for_attempt(const struct lz_retry_policy *policy, uint32_t attem
         .backoff = BACKOFF_EXPONENTIAL,
         .initial_delay = span_from_seconds(policy->base_delay_seconds),
         .multiplier = 2,
-        .max_delay = span_seconds(24 * 3600),
+        .max_delay = span_seconds((int64_t)24 * 3600),
     };
     return span_to_seconds(policy_delay(&unit, attempt_count ? attempt_count : 1));
 }

@@ -5,7 +5,7 @@
 #include "lib/tasks.h"
 
 #define WORKER_WAIT_MS 500 /* how long a worker waits for a job before it looks whether to stop */
-#define SAID_MAX (256 * 1024) /* bytes of a failure or result that a handler may say */
+#define SAID_MAX (256u << 10) /* bytes of a failure or result that a handler may say */
 
 static void run_free(struct lz_run *run)
 {

@@ -22,7 +22,7 @@ static bool chunk_add(struct slots *slots)
         return false;
     if (slots->chunk_count == slots->chunk_cap) {
         uint32_t cap = slots->chunk_cap ? slots->chunk_cap * 2 : 64;
-        struct slot **chunks = mem_realloc(slots->chunks, cap * sizeof(*chunks));
+        struct slot **chunks = mem_realloc(slots->chunks, cap * sizeof(void *));
         if (!chunks)
             return false;
         slots->chunks = chunks;
@@ -58,5 +58,5 @@ void slots_give(struct slots *slots, uint32_t number)
 size_t slots_memory(const struct slots *slots)
 {
     return slots->chunk_count * (size_t)SLOT_CHUNK * sizeof(struct slot) +
-           slots->chunk_cap * sizeof(*slots->chunks);
+           slots->chunk_cap * sizeof(void *);
 }

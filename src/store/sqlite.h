@@ -148,9 +148,11 @@ static inline struct sqlite_store *sqlite_of(struct store *store)
 enum status sqlite_error(sqlite3 *db, const char *path, int rc, struct err *err);
 /* sql_error is sqlite_error for an open store. */
 enum status sql_error(struct sqlite_store *s, int rc, struct err *err);
-/* sql_damage is STATUS_CORRUPT: a row says what cannot be. */
-enum status sql_damage(struct sqlite_store *s, struct err *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* sql_damage is STATUS_CORRUPT: a row says what cannot be.  `what` is a literal format. */
+#define SQL_DAMAGED(what)                                                                          \
+    "%s: the store is damaged (" what "): nothing was repaired; restore the file from a copy"
+#define sql_damage(s, err, what, ...)                                                              \
+    err_set((err), STATUS_CORRUPT, SQL_DAMAGED(what), (s)->path, ##__VA_ARGS__)
 
 /* ---- sqlite_sql.c ---- */
 

@@ -136,7 +136,7 @@ enum status sqlite_count_change(struct sqlite_store *s, const struct letter_fact
         status = count_add(s, now, 1, err);
     if (status == STATUS_OK)
         status = groups_change(s, before, now, died, err);
-    if (status == STATUS_OK && died)
+    if (status == STATUS_OK && now && died)
         status = hours_add(s, now, err);
     return status;
 }

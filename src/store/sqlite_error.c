@@ -4,7 +4,6 @@
  * the operating system's own word for it (the errno it kept) tells a full or read-only disk apart.
  */
 #include <errno.h>
-#include <stdarg.h>
 
 #include "store/sqlite.h"
 
@@ -60,10 +59,7 @@ enum status sqlite_error(sqlite3 *db, const char *path, int rc, struct err *err)
                        "exists and that you may write to it and to the file",
                        path, why);
     case STATUS_CORRUPT:
-        return err_set(err, status,
-                       "%s: the store is damaged (%s): nothing was repaired; restore the file from "
-                       "a copy",
-                       path, why);
+        return err_set(err, status, SQL_DAMAGED("%s"), path, why);
     case STATUS_NO_MEMORY:
         return err_no_memory(err);
     case STATUS_BUSY:
@@ -84,17 +80,4 @@ enum status sqlite_error(sqlite3 *db, const char *path, int rc, struct err *err)
 enum status sql_error(struct sqlite_store *s, int rc, struct err *err)
 {
     return sqlite_error(s->db, s->path, rc, err);
-}
-
-enum status sql_damage(struct sqlite_store *s, struct err *err, const char *format, ...)
-{
-    char what[200];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof(what), format, args);
-    va_end(args);
-    return err_set(err, STATUS_CORRUPT,
-                   "%s: the store is damaged (%s): nothing was repaired; restore the file from a "
-                   "copy",
-                   s->path, what);
 }

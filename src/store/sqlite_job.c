@@ -108,7 +108,7 @@ enum status sqlite_live_by_id(struct sqlite_store *s, struct slice job_id, uint6
     *out = NULL;
     while (!*out && (job = live_next_by_id(s->live, id_hash, &iter))) {
         sqlite3_stmt *stmt;
-        struct slice text;
+        struct slice text = {0};
         enum status status =
             envelope_text(s, SQL_ENVELOPE_ID, "SELECT job_id FROM envelope WHERE seq = ?",
                           job->envelope_seq, &stmt, &text, err);
@@ -158,7 +158,7 @@ bool sqlite_job_by_key(struct store *store, enum store_key which, struct slice k
     uint32_t iter = 0;
     while ((job = live_next_by_key(s->live, which, hash, &iter))) {
         sqlite3_stmt *stmt;
-        struct slice body;
+        struct slice body = {0};
         bool same;
         if (envelope_text(s, SQL_ENVELOPE_BODY, "SELECT body FROM envelope WHERE seq = ?",
                           job->envelope_seq, &stmt, &body, err) != STATUS_OK)

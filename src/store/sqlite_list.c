@@ -13,8 +13,8 @@
 
 #define ALL_STATES ((1u << LETTER_STATE_COUNT) - 1)
 #define OPEN_STATES (1u << LETTER_DEAD | 1u << LETTER_RECOVERING)
-#define QUERY_MAX (64 * 1024)  /* of the query without the person's words */
-#define MATCH_MAX (256 * 1024) /* of the person's words as a full-text query */
+#define QUERY_MAX ((size_t)64 * 1024)  /* of the query without the person's words */
+#define MATCH_MAX ((size_t)256 * 1024) /* of the person's words as a full-text query */
 
 /* struct lead: a text of the filter, its column and its index; the most telling first. */
 static const struct lead {
