@@ -224,6 +224,7 @@ static struct outcome run(struct bare *bare, struct part part, size_t batch,
     struct outcome outcome = {0};
     size_t end = part.from + part.count;
     int64_t bytes = written_bytes();
+    int64_t cpu = cpu_ns();
     int64_t start = clock_ns();
     for (size_t from = part.from; from < end; from += batch) {
         size_t to = from + batch < end ? from + batch : end;
@@ -232,6 +233,7 @@ static struct outcome run(struct bare *bare, struct part part, size_t batch,
         outcome.commits += (double)step_count;
     }
     outcome.seconds = (double)(clock_ns() - start) / 1e9;
+    outcome.cpu_seconds = (double)(cpu_ns() - cpu) / 1e9;
     outcome.bytes = (double)(written_bytes() - bytes);
     return outcome;
 }

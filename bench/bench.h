@@ -52,6 +52,7 @@ struct engine *bench_engine(enum scratch which);
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 int64_t clock_ns(void); /* steady */
+int64_t cpu_ns(void);   /* what this process has used of the processors */
 
 /* percentile sorts `values` and returns the one that a `share` (0 to 1) of them is not above. */
 double percentile(double *values, size_t count, double share);

@@ -97,6 +97,7 @@ static bool run_take(struct run *run, struct part *out)
 void outcome_add(struct outcome *sum, const struct outcome *more)
 {
     sum->seconds += more->seconds;
+    sum->cpu_seconds += more->cpu_seconds;
     sum->commits += more->commits;
     sum->bytes += more->bytes;
 }
@@ -134,6 +135,7 @@ static struct outcome run_threads(struct run *run, void *(*thread_main)(void *),
     BUG_ON(threads > THREADS_MAX);
     double batches = batches_so_far(run->engine);
     int64_t bytes = written_bytes();
+    int64_t cpu = cpu_ns();
     int64_t start = clock_ns();
     for (size_t i = 0; i < threads; i++)
         if (pthread_create(&ids[i], NULL, thread_main, run) != 0)
@@ -143,6 +145,7 @@ static struct outcome run_threads(struct run *run, void *(*thread_main)(void *),
     int64_t end = clock_ns();
     struct outcome outcome = {
         .seconds = (double)(end - start) / 1e9,
+        .cpu_seconds = (double)(cpu_ns() - cpu) / 1e9,
         .bytes = (double)(written_bytes() - bytes),
         .commits = batches_so_far(run->engine) - batches - 1,
     };

@@ -38,6 +38,7 @@ struct part {
 /* struct outcome: how long it took, and how. */
 struct outcome {
     double seconds;
+    double cpu_seconds; /* of the whole process, parsing included */
     double commits;
     double bytes; /* that went to the disk */
 };

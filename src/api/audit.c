@@ -2,10 +2,11 @@
  *
  * The chain is verified from its first event (or from one that somebody verified before: `after`)
  * to the head as it was when the request came, in pages, so that the engine works on meanwhile. */
+#include "api/evidence.h"
 #include "api/print.h"
 #include "api/routes.h"
 
-#define VERIFY_PAGE 10000 /* events of one read */
+#define VERIFY_PAGE 1000 /* events of one read */
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -173,6 +174,7 @@ struct verification {
     struct chain_head head; /* where the walk ends */
     struct chain_head at;
     struct event *events; /* the page that was read */
+    const char **found;   /* what is wrong with what lies beside each; NULL: nothing */
     size_t count;
     int64_t wrong_seq; /* the first event that does not fit; 0: all do so far */
     const char *wrong; /* and what is wrong with it */
@@ -184,8 +186,21 @@ static enum status read_chain(struct engine *engine, struct store *store, void *
     (void)engine;
     struct verification *walk = ctx;
     int64_t left = walk->head.seq - walk->at.seq;
-    return store->event_list(store, walk->at.seq, (size_t)(left < VERIFY_PAGE ? left : VERIFY_PAGE),
-                             arena, &walk->events, &walk->count, err);
+    enum status status =
+        store->event_list(store, walk->at.seq, (size_t)(left < VERIFY_PAGE ? left : VERIFY_PAGE),
+                          arena, &walk->events, &walk->count, err);
+    if (status != STATUS_OK)
+        return status;
+    walk->found = arena_array(arena, walk->count, sizeof(*walk->found));
+    if (!walk->found)
+        return err_no_memory(err);
+    struct arena scratch = {0};
+    for (size_t i = 0; i < walk->count && status == STATUS_OK; i++) {
+        arena_reset(&scratch);
+        status = evidence_check(store, &walk->events[i], &scratch, &walk->found[i], err);
+    }
+    arena_release(&scratch);
+    return status;
 }
 
 static void wrong(struct verification *walk, int64_t seq, const char *what)
@@ -206,6 +221,8 @@ static void check_page(struct verification *walk)
             wrong(walk, walk->at.seq + 1, "the event is missing");
         else if (memcmp(&hash, &event->hash, sizeof(hash)) != 0)
             wrong(walk, event->seq, "the event does not fit the one before it: it was changed");
+        else if (walk->found[i])
+            wrong(walk, event->seq, walk->found[i]);
         else
             walk->at = (struct chain_head){event->seq, hash};
     }

@@ -144,9 +144,12 @@ struct choice {
 
 static void read_expression(struct call *call, struct json body, struct choice *choice)
 {
-    struct slice text = body_text(call, body, "filter", BODY_NOTE_MAX);
+    struct json given;
     struct err err;
-    if (text.len == 0 || call->status != STATUS_OK)
+    if (!json_get(body, "filter", &given) || given.type == JSON_NULL)
+        return;
+    struct slice text = body_text(call, body, "filter", BODY_NOTE_MAX);
+    if (call->status != STATUS_OK)
         return;
     if (choice->by_ids)
         call_fail(call, STATUS_INVALID, "filter: goes with job_id, fingerprint or all, not ids");

@@ -12,7 +12,10 @@ static enum status read_body(struct store *store, int64_t envelope_seq, struct a
     enum status status = store->envelope_get(store, envelope_seq, arena, &stored, err);
     if (status == STATUS_OK)
         *out = stored.body;
-    return status;
+    return status == STATUS_NOT_FOUND
+               ? err_set(err, STATUS_CORRUPT, "the store is damaged: envelope %lld is missing",
+                         (long long)envelope_seq)
+               : status;
 }
 
 /* read_previous reads the envelopes that a job had before the one in force.  Only a job that was

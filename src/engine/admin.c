@@ -20,6 +20,7 @@ enum status queue_apply(struct engine *engine, struct queue_command *command)
         return status;
     if (store->queue_paused(store, queue) == command->paused)
         return STATUS_OK;
+    engine->ready_changed = engine->ready_changed || !command->paused;
     struct jsonw why;
     event_begin(engine, &why);
     jsonw_put_string(&why, "queue", command->queue);
@@ -128,6 +129,20 @@ static enum status load_presets(struct engine *engine, struct err *err)
     return status;
 }
 
+/* load_stored reads a policy that was valid when it was stored. */
+static enum status load_stored(struct engine *engine, const struct stored_policy *stored,
+                               struct err *err)
+{
+    struct err why = {0};
+    enum status status = named_add(engine, stored->name, stored->body, stored->version, &why);
+    if (!status || status_is_fault(status)) {
+        *err = why;
+        return status;
+    }
+    return err_set(err, STATUS_CORRUPT, "the store is damaged: policy \"%.*s\": %s",
+                   SLICE_ARG(stored->name), why.text);
+}
+
 enum status policies_load(struct engine *engine, struct err *err)
 {
     struct stored_policy *list = NULL;
@@ -138,7 +153,7 @@ enum status policies_load(struct engine *engine, struct err *err)
     if (!status)
         status = engine->store->policy_list(engine->store, &arena, &list, &count, err);
     for (size_t i = 0; !status && i < count; i++)
-        status = named_add(engine, list[i].name, list[i].body, list[i].version, err);
+        status = load_stored(engine, &list[i], err);
     arena_release(&arena);
     return status;
 }

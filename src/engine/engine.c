@@ -99,6 +99,15 @@ enum status event_end(struct engine *engine, struct jsonw *why, struct slice act
     return engine->watch ? event_remember(engine, &event, err) : STATUS_OK;
 }
 
+void event_put_digest(struct jsonw *why, const char *key, const struct hash *digest)
+{
+    jsonw_key(why, key);
+    buf_add_char(why->buf, '"');
+    buf_add_hex(why->buf, digest->bytes, sizeof(digest->bytes));
+    buf_add_char(why->buf, '"');
+    why->comma = true;
+}
+
 void job_move(struct job *job, enum job_move move)
 {
     enum job_state next = job_next((enum job_state)job->state, move);
@@ -113,6 +122,7 @@ void job_move(struct job *job, enum job_move move)
 static void clock_jumped(struct engine *engine, struct span by)
 {
     engine->clock_jump.us += by.us;
+    engine->jumped_at = engine->seams->wall(engine->seams->ctx);
     engine->timers_at = instant_add(engine->timers_at, by);
     if (instant_is_set(engine->sweep_at))
         engine->sweep_at = instant_add(engine->sweep_at, by);
@@ -148,6 +158,25 @@ static enum status clock_apply(struct engine *engine, struct err *err)
     event_begin(engine, &why);
     jsonw_put_double(&why, "by_seconds", span_to_seconds(jump));
     return event_end(engine, &why, ENGINE_ACTOR, NULL, EVENT_CLOCK_JUMPED, err);
+}
+
+/* clock_since_last looks whether the clock was set back while no engine ran: the last event is from
+ * the future. Forward, a jump cannot be told from the time that passed. */
+static enum status clock_since_last(struct engine *engine, struct err *err)
+{
+    struct event *last;
+    size_t count;
+    int64_t seq;
+    struct hash hash;
+    engine->store->event_head(engine->store, &seq, &hash);
+    enum status status =
+        engine->store->event_list(engine->store, seq - 1, 1, &engine->arena, &last, &count, err);
+    if (status || !count)
+        return status;
+    struct span drift = instant_since(engine->now, last->at);
+    if (drift.us < -CLOCK_JUMP_US)
+        engine->clock_jump = drift;
+    return STATUS_OK;
 }
 
 struct instant engine_now(const struct engine *engine)
@@ -234,7 +263,7 @@ static enum status apply_all(struct engine *engine, struct command *batch, bool 
         status = apply_timers_first(engine, err);
     if (!status)
         status = apply_commands(engine, batch, err);
-    if (!status && engine->parked)
+    if (!status && engine->parked && (timers || engine->ready_changed))
         status = parked_apply(engine, err);
     if (!status && timers && sweep_wanted(engine))
         status = sweep_apply(engine, err);
@@ -336,6 +365,7 @@ static void run_batch(struct engine *engine, struct command *batch)
     enum status status = STATUS_OK;
     arena_reset(&engine->arena);
     engine->events = NULL;
+    engine->ready_changed = false;
     engine->event_count = engine->event_cap = 0;
     clock_look(engine);
     if (engine->broken)
@@ -505,7 +535,10 @@ enum status engine_new(const struct engine_config *config, struct engine **out, 
     if (retention->done.us || retention->recovered.us || retention->discarded.us)
         engine->sweep_at = engine->now;
     atomic_store(&engine->live, engine->store->live_count(engine->store));
-    enum status status = policies_load(engine, err);
+    engine->candidates = mem_array(LEASE_COUNT_MAX, sizeof(*engine->candidates));
+    enum status status = engine->candidates ? policies_load(engine, err) : err_no_memory(err);
+    if (!status)
+        status = clock_since_last(engine, err);
     if (status) {
         engine_free(engine);
         return status;
@@ -545,6 +578,7 @@ void engine_free(struct engine *engine)
     engine_stop(engine);
     engine->store->close(engine->store);
     policies_release(engine);
+    mem_free(engine->candidates);
     buf_release(&engine->why);
     buf_release(&engine->text);
     arena_release(&engine->arena);

@@ -10,6 +10,7 @@
 #include "core/retry.h"
 #include "engine/engine.h"
 
+#define LEASE_COUNT_MAX 1000         /* jobs that one lease takes at most */
 #define ENGINE_ACTOR SLICE("engine") /* who acts when time does */
 
 /* struct named_policy: a policy by name, parsed once. */
@@ -44,9 +45,12 @@ struct engine {
     bool broken;              /* the store must be reloaded before anything else */
     struct instant timers_at; /* timers rest until then, after a batch of theirs failed */
     struct instant sweep_at;  /* when the retention rules run next */
+    struct instant jumped_at; /* when the clock last jumped; not set: never */
     struct sweep sweeps[3];   /* recovered, rolled back, discarded */
 
     struct command *parked; /* leases that wait for a job */
+    bool ready_changed;     /* this batch may have made a job ready */
+    struct job *candidates; /* LEASE_COUNT_MAX, for a lease that looks */
 
     struct named_policy *policies;
     size_t policy_count, policy_cap;
@@ -76,6 +80,9 @@ void event_begin(struct engine *engine, struct jsonw *why);
 enum status event_end(struct engine *engine, struct jsonw *why, struct slice actor, struct job *job,
                       const char *what, struct err *err);
 
+/* event_put_digest puts a digest into the `why` of an event, in hex. */
+void event_put_digest(struct jsonw *why, const char *key, const struct hash *digest);
+
 /* job_move puts the job into the state that follows `move`; an impossible one is a bug. */
 void job_move(struct job *job, enum job_move move);
 
@@ -104,6 +111,10 @@ enum status group_apply(struct engine *engine, struct group_command *command);
 /* push_one enqueues one job.  A refusal is in the item; the return value is only ever a fault. */
 enum status push_one(struct engine *engine, struct slice actor, struct arena *arena,
                      struct push_item *item, struct err *err);
+
+/* write_extras writes what only some jobs have: keys for good, and a status document. */
+enum status write_extras(struct engine *engine, const struct envelope *envelope,
+                         const struct job *job, struct err *err);
 
 /* capabilities_of finds the number of the set of capabilities that the envelope asks for. */
 enum status capabilities_of(struct engine *engine, const struct envelope *envelope,
@@ -156,6 +167,7 @@ struct failed {
     struct envelope envelope;
     struct policy policy;
     struct decision decision;
+    struct hash evidence; /* the digest of the attempt's record */
     struct letter letter; /* of a quarantine */
     struct slice dlq_id;
 };

@@ -82,13 +82,21 @@ static struct instant cutoff(const struct engine *engine, struct span keep)
     return instant_add(engine->now, (struct span){-keep.us});
 }
 
+/* is_kept says that a rule has nothing to purge: it is off, or the clock jumped less than its time
+ * ago, so that the times of what was there before cannot be trusted to be that old. */
+static bool is_kept(const struct engine *engine, struct span keep)
+{
+    return !keep.us || (instant_is_set(engine->jumped_at) &&
+                        instant_before(cutoff(engine, keep), engine->jumped_at));
+}
+
 /* sweep_jobs purges jobs that ended long ago.  *more says that there may be others. */
 static enum status sweep_jobs(struct engine *engine, bool *more, struct err *err)
 {
     struct span keep = engine->config.retention.done;
     struct finished *list;
     size_t count;
-    if (!keep.us)
+    if (is_kept(engine, keep))
         return STATUS_OK;
     enum status status = engine->store->finished_before(
         engine->store, cutoff(engine, keep), SWEEP_BATCH, &engine->arena, &list, &count, err);
@@ -113,7 +121,7 @@ static enum status sweep_letters(struct engine *engine, enum letter_state state,
 {
     struct letter *list;
     size_t count;
-    if (!keep.us)
+    if (is_kept(engine, keep))
         return STATUS_OK;
     struct instant before = cutoff(engine, keep);
     struct letter_filter filter = {.has_state = true,

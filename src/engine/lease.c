@@ -7,8 +7,6 @@
 
 #include <inttypes.h>
 
-#define LEASE_COUNT_MAX 1000
-
 void lease_id_format(const struct job *job, char out[LEASE_ID_SIZE])
 {
     snprintf(out, LEASE_ID_SIZE, "%" PRIx64 "-%016" PRIx64, (uint64_t)job->seq, job->lease_nonce);
@@ -137,9 +135,7 @@ enum status lease_apply(struct engine *engine, struct lease_command *command)
     if (status)
         return status;
     size_t max = command->max < LEASE_COUNT_MAX ? command->max : LEASE_COUNT_MAX;
-    struct job *jobs = arena_array(&engine->arena, max, sizeof(*jobs));
-    if (!jobs)
-        return err_no_memory(err);
+    struct job *jobs = engine->candidates;
     size_t count = engine->store->ready(engine->store, &command->query, jobs, max);
     command->leases = arena_array(arena, count, sizeof(*command->leases));
     if (!command->leases)
@@ -272,6 +268,7 @@ enum status release_apply(struct engine *engine, struct release_command *command
     struct jsonw why;
     event_begin(engine, &why);
     jsonw_put_int(&why, "attempt", job.attempt + 1);
+    engine->ready_changed = true;
     status = event_end(engine, &why, actor, &job, EVENT_RELEASED, err);
     return status ? status : engine->store->job_update(engine->store, &job, (struct slice){0}, err);
 }

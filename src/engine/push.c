@@ -223,11 +223,7 @@ static enum status record_push(struct engine *engine, struct slice actor,
     event_begin(engine, &why);
     jsonw_put_string(&why, "job_id", item->job_id);
     jsonw_put_string(&why, "queue", envelope->queue);
-    jsonw_key(&why, "envelope_sha256");
-    buf_add_char(&engine->why, '"');
-    buf_add_hex(&engine->why, digest.bytes, sizeof(digest.bytes));
-    buf_add_char(&engine->why, '"');
-    why.comma = true;
+    event_put_digest(&why, "envelope_sha256", &digest);
     if (job->state == JOB_SCHEDULED)
         jsonw_put_instant(&why, "run_at", job->due_at);
     return event_end(engine, &why, actor, job, EVENT_PUSHED, err);
@@ -241,9 +237,8 @@ static enum status keep_key(struct engine *engine, enum store_key which, struct 
     return engine->store->forever_put(engine->store, which, key, job->seq, err);
 }
 
-/* write_extras writes what only some jobs have: keys for good, and a status document. */
-static enum status write_extras(struct engine *engine, const struct envelope *envelope,
-                                const struct job *job, struct err *err)
+enum status write_extras(struct engine *engine, const struct envelope *envelope,
+                         const struct job *job, struct err *err)
 {
     enum status status = STATUS_OK;
     if (job->flags & JOB_KEY_FOREVER) {
@@ -299,6 +294,7 @@ static enum status write_job(struct engine *engine, struct slice actor, struct a
         status = write_extras(engine, envelope, &job, err);
     item->created = true;
     item->state = (enum job_state)job.state;
+    engine->ready_changed = engine->ready_changed || job.state == JOB_PENDING;
     return status;
 }
 

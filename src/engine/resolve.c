@@ -35,8 +35,8 @@ static void put_decision(struct jsonw *out, const struct failed *failed)
     }
 }
 
-static enum status write_attempt(struct engine *engine, const struct failed *failed,
-                                 struct err *err)
+/* write_attempt keeps the failure and the decision, and their digest for the event. */
+static enum status write_attempt(struct engine *engine, struct failed *failed, struct err *err)
 {
     struct jsonw out;
     buf_clear(&engine->text);
@@ -50,8 +50,10 @@ static enum status write_attempt(struct engine *engine, const struct failed *fai
     enum status status = buf_status(&engine->text, err);
     if (status)
         return status;
-    return engine->store->attempt_add(engine->store, failed->job.seq, failed->job.attempt,
-                                      buf_slice(&engine->text), err);
+    struct slice text = buf_slice(&engine->text);
+    failed->evidence = hash_sha256(&text, 1);
+    return engine->store->attempt_add(engine->store, failed->job.seq, failed->job.attempt, text,
+                                      err);
 }
 
 /* put_outcome writes the background system's evidence: the outcome that the task was to carry out
@@ -76,6 +78,7 @@ static void failure_event_put(struct jsonw *why, const struct failed *failed, st
     jsonw_put_int(why, "attempt", failed->job.attempt);
     put_outcome(why, failed, arena);
     put_decision(why, failed);
+    event_put_digest(why, "failure_sha256", &failed->evidence);
 }
 
 /* ---- what follows a failure ------------------------------------------------------------------ */

@@ -32,14 +32,10 @@ static struct slice by(const struct review_command *command)
     return command->by.len ? command->by : command->command.actor;
 }
 
-static void put_digest(struct engine *engine, struct jsonw *why, const char *key, struct slice body)
+static void put_digest(struct jsonw *why, const char *key, struct slice body)
 {
     struct hash digest = hash_sha256(&body, 1);
-    jsonw_key(why, key);
-    buf_add_char(&engine->why, '"');
-    buf_add_hex(&engine->why, digest.bytes, sizeof(digest.bytes));
-    buf_add_char(&engine->why, '"');
-    why->comma = true;
+    event_put_digest(why, key, &digest);
 }
 
 /* record writes the event of a review and moves letter->job along. */
@@ -55,8 +51,8 @@ static enum status record(struct engine *engine, const struct review_command *co
     if (replay) {
         jsonw_put_int(&why, "redrive_count", letter->job.redrive_count);
         if (replay->edited) {
-            put_digest(engine, &why, "envelope_sha256_before", replay->stored.body);
-            put_digest(engine, &why, "envelope_sha256", replay->body);
+            put_digest(&why, "envelope_sha256_before", replay->stored.body);
+            put_digest(&why, "envelope_sha256", replay->body);
         }
     }
     if (command->action == REVIEW_ROLLBACK) {
@@ -156,30 +152,38 @@ static enum status edit(struct engine *engine, const struct review_command *comm
     return status;
 }
 
+/* key_is_free refuses a key that another job holds: a live one, or one that keeps it for good. */
 static enum status key_is_free(struct engine *engine, enum store_key which, struct slice key,
-                               uint64_t hash, struct err *err)
+                               uint64_t hash, int64_t job_seq, struct err *err)
 {
+    const char *name = which == STORE_KEY_IDEMPOTENCY ? "idempotency_key" : "retry_key";
+    struct store *store = engine->store;
     struct job holder;
+    int64_t forever;
     if (!hash)
         return STATUS_OK;
-    if (engine->store->job_by_key(engine->store, which, key, hash, &holder, err))
+    if (store->job_by_key(store, which, key, hash, &holder, err))
         return err_set(err, STATUS_CONFLICT,
-                       "another job with the same %s is live: let it end, or cancel it",
-                       which == STORE_KEY_IDEMPOTENCY ? "idempotency_key" : "retry_key");
+                       "another job with the same %s is live: let it end, or cancel it", name);
+    if (err->text[0])
+        return STATUS_IO;
+    if (store->forever_get(store, which, key, &forever, err) && forever != job_seq)
+        return err_set(err, STATUS_CONFLICT, "another job keeps the same %s for good", name);
     return err->text[0] ? STATUS_IO : STATUS_OK;
 }
 
 /* may_live checks what speaks against a job's return. */
-static enum status may_live(struct engine *engine, const struct envelope *envelope, struct err *err)
+static enum status may_live(struct engine *engine, const struct envelope *envelope, int64_t job_seq,
+                            struct err *err)
 {
     if (engine->store->live_count(engine->store) >= engine->config.live_max)
         return err_set(err, STATUS_LIMIT, "%zu jobs are live, which is the limit: try again later",
                        engine->config.live_max);
     enum status status = key_is_free(engine, STORE_KEY_IDEMPOTENCY, envelope->idempotency_key,
-                                     envelope->idempotency_hash, err);
+                                     envelope->idempotency_hash, job_seq, err);
     return status ? status
                   : key_is_free(engine, STORE_KEY_RETRY, envelope->retry_key,
-                                envelope->retry_key_hash, err);
+                                envelope->retry_key_hash, job_seq, err);
 }
 
 /* revive puts the job back at the end of its queue: a new round of attempts under its policy. */
@@ -215,6 +219,7 @@ static enum status revive(struct engine *engine, const struct review_command *co
         status = capabilities_of(engine, envelope, command->command.arena, &job->capabilities, err);
     if (!status)
         status = record(engine, command, replay->letter, replay, (struct slice){0}, err);
+    engine->ready_changed = true;
     return status ? status : store->job_revive(store, job, err);
 }
 
@@ -231,7 +236,7 @@ static enum status review_retry(struct engine *engine, const struct review_comma
     if (!status)
         status = edit(engine, command, &replay, err);
     if (!status)
-        status = may_live(engine, &replay.envelope, err);
+        status = may_live(engine, &replay.envelope, letter->job.seq, err);
     if (!status)
         status = revive(engine, command, &replay, err);
     letter->escalated = false;

@@ -108,6 +108,15 @@ static enum status lock_take(struct station *station, uint32_t wait_ms, struct e
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* make_private makes the store's file for the owner alone: evidence may hold secrets.  What is
+ * wrong with the file is for the store to say. */
+static void make_private(const char *file)
+{
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+}
+
 static enum status open_engine(struct station *station, const struct station_config *config,
                                struct err *err)
 {
@@ -118,6 +127,8 @@ static enum status open_engine(struct station *station, const struct station_con
     buf_addf(&file, "%s/lazaret.db", buf_str(&station->path));
     struct store_config store = {.path = buf_str(&file), .seams = engine.seams};
     enum status status = buf_status(&file, err);
+    if (!status)
+        make_private(buf_str(&file));
     if (!status)
         status = store_sqlite_open(&store, &engine.store, err);
     if (!status)

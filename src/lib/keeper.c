@@ -1,5 +1,4 @@
 /* keeper.c: the thread that keeps the leases of running tasks, and ends those that run too long. */
-#include "base/log.h"
 #include "lib/tasks.h"
 
 #define KEEPER_MS 1000 /* how often it looks */
@@ -14,11 +13,19 @@ static bool take_late(struct lz_tasks *tasks, int64_t now_ms, char lease_id[LEAS
     if (run) {
         memcpy(lease_id, run->lease_id, LEASE_ID_SIZE);
         tasks_abandon(tasks, run);
-        if (!tasks->stopping && !worker_spawn(tasks))
-            log_line(LOG_ERROR, "tasks: a worker that hangs cannot be replaced: no thread");
     }
     pthread_mutex_unlock(&tasks->lock);
     return run != NULL;
+}
+
+/* replace_workers starts threads for those that were abandoned.  One that cannot be started now is
+ * started at a later look. */
+static void replace_workers(struct lz_tasks *tasks)
+{
+    pthread_mutex_lock(&tasks->lock);
+    while (!tasks->stopping && tasks->workers < tasks->concurrency && worker_spawn(tasks))
+        ;
+    pthread_mutex_unlock(&tasks->lock);
 }
 
 static void fail_late(struct lz_tasks *tasks)
@@ -96,6 +103,7 @@ void *keeper_main(void *arg)
         keeper_sleep(tasks);
         pthread_mutex_unlock(&tasks->lock);
         fail_late(tasks);
+        replace_workers(tasks);
         if (tasks_steady_ms() - beat_ms >= KEEPER_MS) {
             heartbeat_all(tasks);
             beat_ms = tasks_steady_ms();

@@ -250,9 +250,14 @@ static void give_back(struct lz *lz, const struct lease_command *lease)
 enum lz_status lz_lease(struct lz *lz, const struct lz_lease_options *options,
                         struct lz_lease **out, size_t *count, struct lz_error *error)
 {
+    static const struct lz_lease_options nobody;
     struct arena arena = {0};
     struct err err = {0};
     enum status status = STATUS_OK;
+    *out = NULL;
+    *count = 0;
+    if (!options)
+        options = &nobody;
     struct lease_command lease = {
         .command = {.kind = COMMAND_LEASE, .arena = &arena},
         .worker_id = slice_of(options->worker_id),
@@ -455,7 +460,7 @@ static enum lz_status request_at(struct lz *lz, const char *method, const char *
     struct err err = {0};
     buf_init(&target, 4096);
     buf_add_str(&target, path);
-    for (const char *c = id; *c; c++) {
+    for (const char *c = id ? id : ""; *c; c++) {
         if (strchr(plain, *c))
             buf_add_char(&target, *c);
         else
@@ -513,6 +518,7 @@ enum lz_status lz_review(struct lz *lz, const char *dlq_id, const char *action, 
     struct err err = {0};
     struct buf tail;
     enum review_action known = 0;
+    action = action ? action : "";
     while (known < REVIEW_COUNT && strcmp(action, review_action_name(known)) != 0)
         known++;
     if (known == REVIEW_COUNT) {

@@ -107,7 +107,9 @@ enum lz_status lz_tasks_handle(struct lz_tasks *tasks, const char *action, lz_ha
 {
     struct err err = {0};
     enum status status = STATUS_OK;
-    if (tasks->started)
+    if (!action || !*action || !handler)
+        status = err_set(&err, STATUS_INVALID, "an action and its handler are needed");
+    else if (tasks->started)
         status = err_set(&err, STATUS_CONFLICT, "handlers are set before lz_tasks_start");
     else if (worker_find_handler(tasks, slice_of(action)))
         status = err_set(&err, STATUS_CONFLICT, "action \"%.80s\" has a handler", action);
@@ -148,16 +150,28 @@ enum lz_status lz_tasks_start(struct lz_tasks *tasks, struct lz_error *error)
     return lib_fail(error, STATUS_UNAVAILABLE, &err);
 }
 
-enum lz_status lz_tasks_submit(struct lz_tasks *tasks, const struct lz_task_spec *spec,
-                               struct lz_pushed *out, struct lz_error *error)
+/* check_object refuses a text that is not exactly one JSON object: it is put into an envelope as it
+ * is. */
+static enum status check_object(const char *field, const char *text, struct err *err)
 {
-    struct buf body;
+    struct json json;
+    if (!text)
+        return STATUS_OK;
+    enum status status = json_parse(slice_of(text), &json, err);
+    if (!status && json.type != JSON_OBJECT)
+        status = err_set(err, STATUS_INVALID, "must be a JSON object");
+    if (status)
+        err_prefix(err, "%s", field);
+    return status;
+}
+
+static void print_task(const struct lz_tasks *tasks, const struct lz_task_spec *spec,
+                       struct buf *out)
+{
     struct jsonw w;
-    struct err err = {0};
-    buf_init(&body, ENVELOPE_BODY_MAX);
-    jsonw_init(&w, &body);
+    jsonw_init(&w, out);
     jsonw_object(&w);
-    jsonw_put_str(&w, "action", spec->action ? spec->action : "");
+    jsonw_put_string(&w, "action", slice_of(spec->action));
     jsonw_put_string(&w, "queue", buf_slice(&tasks->queue));
     jsonw_put_text(&w, "retry_key", slice_of(spec->retry_key));
     jsonw_put_string(&w, "retry_policy",
@@ -166,7 +180,21 @@ enum lz_status lz_tasks_submit(struct lz_tasks *tasks, const struct lz_task_spec
     if (spec->document)
         jsonw_put_raw(&w, "document", slice_of(spec->document));
     jsonw_object_end(&w);
-    enum status status = buf_status(&body, &err);
+}
+
+enum lz_status lz_tasks_submit(struct lz_tasks *tasks, const struct lz_task_spec *spec,
+                               struct lz_pushed *out, struct lz_error *error)
+{
+    struct buf body;
+    struct err err = {0};
+    enum status status = check_object("inputs", spec->inputs, &err);
+    if (!status)
+        status = check_object("document", spec->document, &err);
+    if (status)
+        return lib_fail(error, status, &err);
+    buf_init(&body, ENVELOPE_BODY_MAX);
+    print_task(tasks, spec, &body);
+    status = buf_status(&body, &err);
     enum lz_status result =
         status ? lib_fail(error, status, &err) : lib_push(tasks->lz, buf_slice(&body), out, error);
     buf_release(&body);

@@ -19,7 +19,7 @@
 
 #include "lib/lib.h"
 
-#define TASK_LEASE_MS 5000 /* how long a task stays leased after its process died */
+#define TASK_LEASE_MS 15000 /* how long a task stays leased after its process died */
 #define HANDLERS_MAX 64
 
 struct handler {

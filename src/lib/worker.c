@@ -5,7 +5,8 @@
 #include "lib/tasks.h"
 
 #define WORKER_WAIT_MS 500 /* how long a worker waits for a job before it looks whether to stop */
-#define SAID_MAX (256u << 10) /* bytes of a failure or result that a handler may say */
+#define REPORT_AGAIN_MS 200
+#define SAID_MAX (4u << 20) /* bytes of a failure or result that a handler may say */
 
 static void run_free(struct lz_run *run)
 {
@@ -35,12 +36,18 @@ void lz_task_result(const struct lz_task *task, const char *result)
 
 /* ---- reporting ------------------------------------------------------------------------------- */
 
-/* report tells the engine how a run ended.  A lost lease is not an error here: the task was failed
- * already. */
+/* report tells the engine how a run ended.  While the store cannot be written it tries again, for
+ * as long as the lease lasts: what was done shall not be done again.  A lost lease is not an error
+ * here: the task was failed already. */
 static void report(struct lz_tasks *tasks, struct result_item *item, struct arena *arena)
 {
+    int64_t until_ms = tasks_steady_ms() + TASK_LEASE_MS;
     struct lz_error error;
-    enum lz_status status = lib_resolve(tasks->lz, buf_slice(&tasks->actor), item, arena, &error);
+    enum lz_status status;
+    while ((status = lib_resolve(tasks->lz, buf_slice(&tasks->actor), item, arena, &error)) ==
+               LZ_STORE &&
+           tasks_steady_ms() < until_ms)
+        nanosleep(&(struct timespec){.tv_nsec = REPORT_AGAIN_MS * 1000000L}, NULL);
     if (status != LZ_OK && status != LZ_LEASE_LOST)
         log_line(LOG_ERROR, "tasks: the outcome of a task could not be recorded: %s", error.text);
 }
@@ -72,27 +79,49 @@ static bool said_failure(const struct lz_run *run, struct arena *arena, struct f
            !failure_parse(json, arena, out, &err);
 }
 
+/* plain_failure is the failure of a handler that did not say why in the form of a failure object.
+ */
+static void plain_failure(const struct lz_run *run, int code, struct arena *arena,
+                          struct failure *out)
+{
+    failure_init(out);
+    out->error_type = SLICE("CommandFailed");
+    out->error_type_json = arena_printf(arena, "{\"CommandFailed\":{\"exit_code\":%d}}", code);
+    out->has_exit_code = true;
+    out->exit_code = code;
+    if (run->failure.status)
+        out->message = SLICE("the handler said more about its failure than can be kept");
+    else if (run->failure.len)
+        out->message = buf_slice(&run->failure);
+    else
+        out->message = arena_printf(arena, "handler returned %d", code);
+}
+
+/* said_result is the result that the handler handed back; one that is no JSON is not kept, and said
+ * so. */
+static struct slice said_result(const struct lz_run *run)
+{
+    struct json json;
+    struct err err = {0};
+    if (buf_status(&run->result, &err) ||
+        (run->result.len && json_parse(buf_slice(&run->result), &json, &err))) {
+        log_line(LOG_WARN, "tasks: the result of a task is not kept: %s", err.text);
+        return (struct slice){0};
+    }
+    return buf_slice(&run->result);
+}
+
 /* report_run reports what a handler returned and said. */
 static void report_run(struct lz_tasks *tasks, const struct lz_run *run, int code)
 {
     struct arena arena = {0};
-    struct json json;
-    struct err err = {0};
     struct result_item item = {.lease_id = slice_of(run->lease_id), .failed = code != 0};
-    if (item.failed && !said_failure(run, &arena, &item.failure)) {
-        failure_init(&item.failure);
-        item.failure.error_type = SLICE("CommandFailed");
-        item.failure.error_type_json =
-            arena_printf(&arena, "{\"CommandFailed\":{\"exit_code\":%d}}", code);
-        item.failure.has_exit_code = true;
-        item.failure.exit_code = code;
-        item.failure.message = run->failure.len ? buf_slice(&run->failure)
-                                                : arena_printf(&arena, "handler returned %d", code);
-    }
+    if (!item.failed)
+        item.result = said_result(run);
+    else if (!said_failure(run, &arena, &item.failure))
+        plain_failure(run, code, &arena, &item.failure);
     if (item.failed && item.failure.duration_ms < 0)
         item.failure.duration_ms = tasks_steady_ms() - run->started_ms;
-    if (!item.failed && run->result.len && !json_parse(buf_slice(&run->result), &json, &err))
-        item.result = buf_slice(&run->result);
     report(tasks, &item, &arena);
     arena_release(&arena);
 }

@@ -430,7 +430,11 @@ bool live_shift(struct live *live, struct span by)
         struct slot *slot = slots_at(&live->slots, i);
         struct job *job = &slot->job;
         bool running = job->state == JOB_RUNNING;
-        if (job->seq == 0 || (!running && (job->flags & JOB_RUN_AT)))
+        if (job->seq == 0)
+            continue;
+        if (instant_is_set(job->round_at))
+            job->round_at = instant_add(job->round_at, by);
+        if (!running && (job->flags & JOB_RUN_AT))
             continue;
         job->due_at = instant_add(job->due_at, by);
         if (running && instant_is_set(job->deadline_at) && job->deadline_at.us != INT64_MAX)

@@ -105,6 +105,8 @@ static enum status sqlite_commit(struct store *store, struct err *err)
     struct sqlite_store *s = sqlite_of(store);
     BUG_ON(!s->in_transaction);
     enum status status = sqlite_total_write(s, err);
+    if (status == STATUS_OK)
+        status = sqlite_event_note(s, err);
     if (status != STATUS_OK)
         return status;
     sqlite3_stmt *stmt = sql(s, SQL_COMMIT, "COMMIT", err);

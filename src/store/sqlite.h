@@ -128,6 +128,7 @@ struct sqlite_store {
 
     int64_t seq_last;       /* the highest seq given to a job, a letter or an envelope */
     int64_t event_seq;      /* the last event */
+    int64_t event_noted;    /* what `meta` says it is */
     struct hash event_hash; /* and its hash */
     struct queue_total *totals;
     uint32_t total_count; /* queues that `totals` has room for */
@@ -401,6 +402,9 @@ enum status sqlite_tombstone_find(struct store *store, struct slice id, struct a
 
 /* sqlite_event_load finds the last event. */
 enum status sqlite_event_load(struct sqlite_store *s, struct err *err);
+
+/* sqlite_event_note notes the last seq, at the end of a transaction. */
+enum status sqlite_event_note(struct sqlite_store *s, struct err *err);
 enum status sqlite_event_append(struct store *store, struct event *event, struct err *err);
 enum status sqlite_event_list(struct store *store, int64_t after, size_t limit, struct arena *arena,
                               struct event **out, size_t *count, struct err *err);

@@ -19,11 +19,10 @@ static enum status event_damaged(struct sqlite_store *s, int64_t seq, struct err
     return sql_damage(s, err, "event %lld says what cannot be", (long long)seq);
 }
 
-enum status sqlite_event_load(struct sqlite_store *s, struct err *err)
+/* load_last reads the seq and hash of the last event that is there. */
+static enum status load_last(struct sqlite_store *s, struct err *err)
 {
     enum status status;
-    s->event_seq = 0;
-    s->event_hash = (struct hash){{0}};
     sqlite3_stmt *stmt = sql_once(s, "SELECT seq, hash FROM event ORDER BY seq DESC LIMIT 1", err);
     if (!stmt)
         return s->trouble;
@@ -34,6 +33,32 @@ enum status sqlite_event_load(struct sqlite_store *s, struct err *err)
                      : event_damaged(s, s->event_seq, err);
     }
     sqlite3_finalize(stmt);
+    return status;
+}
+
+/* The last seq is also noted apart from the events: when the end of the chain is missing, its
+ * numbers are not given again, and whoever verifies finds the gap. */
+enum status sqlite_event_load(struct sqlite_store *s, struct err *err)
+{
+    s->event_seq = 0;
+    s->event_noted = 0;
+    s->event_hash = (struct hash){{0}};
+    enum status status = load_last(s, err);
+    if (status == STATUS_OK)
+        status =
+            sql_number(s, "SELECT value FROM meta WHERE name = 'events'", &s->event_noted, err);
+    if (status == STATUS_OK && s->event_noted > s->event_seq)
+        s->event_seq = s->event_noted;
+    return status;
+}
+
+enum status sqlite_event_note(struct sqlite_store *s, struct err *err)
+{
+    if (s->event_noted == s->event_seq)
+        return STATUS_OK;
+    enum status status = sqlite_meta_put(s, "events", s->event_seq, err);
+    if (status == STATUS_OK)
+        s->event_noted = s->event_seq;
     return status;
 }
 

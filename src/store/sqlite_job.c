@@ -354,16 +354,16 @@ int64_t sqlite_seq_next(struct store *store)
 enum status sqlite_shift(struct store *store, struct span by, struct err *err)
 {
     struct sqlite_store *s = sqlite_of(store);
-    /* 2 is JOB_RUNNING, 4 is JOB_RUN_AT: the same jobs as in live_shift. */
-    sqlite3_stmt *stmt =
-        sql(s, SQL_JOB_SHIFT,
-            "UPDATE job SET due_at = " SATURATED(
-                "due_at") ","
-                          " deadline_at = CASE WHEN state = 2 AND deadline_at NOT IN (0, "
-                          "9223372036854775807)"
-                          " THEN " SATURATED("deadline_at") " ELSE deadline_at END"
-                                                            " WHERE state = 2 OR (flags & 4) = 0",
-            err);
+    /* 2 is JOB_RUNNING, 4 is JOB_RUN_AT: the same as in live_shift. */
+    /* clang-format off */
+    sqlite3_stmt *stmt = sql(s, SQL_JOB_SHIFT,
+        "UPDATE job SET"
+        " due_at = CASE WHEN state = 2 OR (flags & 4) = 0 THEN " SATURATED("due_at") " ELSE due_at END,"
+        " deadline_at = CASE WHEN state = 2 AND deadline_at NOT IN (0, 9223372036854775807)"
+        " THEN " SATURATED("deadline_at") " ELSE deadline_at END,"
+        " round_at = CASE WHEN round_at <> 0 THEN " SATURATED("round_at") " ELSE 0 END",
+        err);
+    /* clang-format on */
     if (!stmt)
         return s->trouble;
     sql_bind_int(stmt, 1, by.us);

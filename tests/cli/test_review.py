@@ -72,6 +72,7 @@ def test_a_net_leaves_out_what_needs_review_unless_forced(lz):
 def test_a_filter_narrows_a_net_and_a_wrong_one_is_refused(lz):
     lz.dead(job_id="a", inputs={"size": 1}), lz.dead(job_id="b", inputs={"size": 9})
     assert "filter" in lz.fails(2, "dlq", "retry", "--all", "--yes", "--filter", "item.size >")
+    assert "filter" in lz.fails(2, "dlq", "retry", "--all", "--yes", "--filter", "")
     assert set(states(lz).values()) == {"dead"}
     lz.ok("dlq", "retry", "--all", "--yes", "--filter", "item.size > 5")
     assert states(lz) == {"a": "dead", "b": "recovered"}

@@ -581,6 +581,36 @@ static void a_replay_waits_while_its_key_is_taken(void **state)
     assert_non_null(strstr(item.err.text, "idempotency_key"));
 }
 
+static void a_replay_is_refused_while_another_job_keeps_its_key_for_good(void **state)
+{
+    WORLD(state);
+    struct slice dlq_id = dead(world, "{\"action\":\"a\",\"idempotency_key\":\"K\"}");
+    push(world,
+         "{\"action\":\"a\",\"idempotency_key\":\"K\",\"constraints\":{\"unique_forever\":true}}");
+    struct lease taken = lease(world, NULL);
+    complete(world, &taken);
+    assert_int_equal(review(world, REVIEW_RETRY, dlq_id).status, STATUS_CONFLICT);
+}
+
+static void an_edit_of_the_capabilities_changes_who_may_lease(void **state)
+{
+    WORLD(state);
+    struct slice gpu[] = {SLICE("gpu")};
+    struct lease_command able = {
+        .worker_id = SLICE("w"), .query = {.capabilities = gpu, .capability_count = 1}, .max = 1};
+    push(world, "{\"action\":\"a\",\"required_capabilities\":[\"gpu\"]}");
+    run(world, &able.command, COMMAND_LEASE);
+    assert_int_equal(able.count, 1);
+    struct result_item result = report_failed(world, &able.leases[0], INPUT_FAILURE);
+    struct review_item item = {.dlq_id = result.dlq_id};
+    struct review_command edit = {.action = REVIEW_RETRY,
+                                  .items = &item,
+                                  .count = 1,
+                                  .merge = SLICE("{\"required_capabilities\":[]}")};
+    run(world, &edit.command, COMMAND_REVIEW);
+    assert_int_equal(lease_count(world, NULL), 1);
+}
+
 static void a_discarded_letter_must_be_restored_before_a_retry(void **state)
 {
     WORLD(state);
@@ -705,6 +735,52 @@ static void a_clock_that_jumps_a_year_back_delays_no_retry(void **state)
     assert_chain_holds(world);
 }
 
+static void a_clock_that_was_set_back_between_runs_strands_nothing(void **state)
+{
+    WORLD(state);
+    push(world, "{\"action\":\"a\",\"job_id\":\"J\"," TWO_RUNS "}");
+    struct lease taken = lease(world, NULL);
+    report_failed(world, &taken, TIMEOUT_FAILURE);
+    world->wall.us -= (int64_t)366 * 24 * 3600 * 1000000;
+    world_reopen(world);
+    world_pass(world, 0);
+    world_pass(world, 10000);
+    assert_int_equal(lease_count(world, NULL), 1);
+}
+
+static void a_jump_does_not_use_up_a_retry_budget(void **state)
+{
+    WORLD(state);
+    push(world,
+         "{\"action\":\"a\",\"retry_policy\":{\"max_attempts\":5,\"backoff_strategy\":\"fixed\","
+         "\"initial_delay_seconds\":1,\"jitter\":false,\"retry_budget_seconds\":3600}}");
+    struct lease taken = lease(world, NULL);
+    report_failed(world, &taken, TIMEOUT_FAILURE);
+    world_jump(world, 366 * 24 * 3600);
+    world_pass(world, 1000);
+    taken = lease(world, NULL);
+    assert_int_equal(report_failed(world, &taken, TIMEOUT_FAILURE).state, JOB_SCHEDULED);
+    world_jump(world, -2 * 366 * 24 * 3600);
+    world_pass(world, 3600 * 1000);
+    taken = lease(world, NULL);
+    assert_int_equal(report_failed(world, &taken, TIMEOUT_FAILURE).state, JOB_DEAD);
+}
+
+static void a_jump_ahead_purges_nothing(void **state)
+{
+    WORLD(state);
+    world->config.retention.done = span_seconds((int64_t)30 * 24 * 3600);
+    world_reopen(world);
+    push(world, "{\"action\":\"a\",\"job_id\":\"J\"}");
+    struct lease taken = lease(world, NULL);
+    complete(world, &taken);
+    world_jump(world, 366 * 24 * 3600);
+    world_pass(world, 120000);
+    assert_int_equal(job(world, "J").job.state, JOB_DONE);
+    world_pass(world, (int64_t)31 * 24 * 3600 * 1000);
+    assert_true(push(world, "{\"action\":\"b\",\"job_id\":\"J\"}").created);
+}
+
 static void a_time_of_day_is_kept_when_the_clock_jumps(void **state)
 {
     WORLD(state);
@@ -798,6 +874,8 @@ int main(void)
         TEST(an_edit_changes_the_payload_and_keeps_the_identity),
         TEST(an_edit_that_is_wrong_changes_nothing),
         TEST(a_replay_waits_while_its_key_is_taken),
+        TEST(a_replay_is_refused_while_another_job_keeps_its_key_for_good),
+        TEST(an_edit_of_the_capabilities_changes_who_may_lease),
         TEST(a_discarded_letter_must_be_restored_before_a_retry),
         TEST(an_escalated_letter_is_dead_and_no_machine_may_replay_it),
         TEST(a_rollback_pushes_the_compensation),
@@ -807,6 +885,9 @@ int main(void)
         TEST(the_retention_rules_purge_what_ended_long_ago),
         TEST(a_clock_that_jumps_a_year_ahead_ends_no_lease),
         TEST(a_clock_that_jumps_a_year_back_delays_no_retry),
+        TEST(a_clock_that_was_set_back_between_runs_strands_nothing),
+        TEST(a_jump_does_not_use_up_a_retry_budget),
+        TEST(a_jump_ahead_purges_nothing),
         TEST(a_time_of_day_is_kept_when_the_clock_jumps),
         TEST(a_policy_that_is_set_is_in_force_and_survives),
         TEST(on_dead_sets_the_document_and_keeps_the_rest),

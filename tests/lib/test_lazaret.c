@@ -355,6 +355,20 @@ static void a_waiting_retry_key_starts_nothing_new(void **state)
     assert_string_equal(first.job_id, second.job_id);
 }
 
+static void inputs_must_be_one_object(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const bad[] = {"{},\"priority\":9", "[]", "{", "", "1"};
+    OK(lz_tasks_new(f->lz, NULL, &f->tasks, &f->error));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct lz_task_spec inputs = {.action = "act", .inputs = bad[i]};
+        struct lz_task_spec document = {.action = "act", .document = bad[i]};
+        assert_int_equal(lz_tasks_submit(f->tasks, &inputs, NULL, &f->error), LZ_INVALID);
+        assert_int_equal(lz_tasks_submit(f->tasks, &document, NULL, &f->error), LZ_INVALID);
+    }
+    assert_true(contains(f, "/api/v1/jobs", "[]"));
+}
+
 static void no_more_handlers_run_at_once_than_allowed(void **state)
 {
     struct fixture *f = *state;
@@ -501,6 +515,7 @@ int main(void)
         TEST(a_task_is_retried_by_its_policy_and_leaves_evidence),
         TEST(a_task_that_is_used_up_re_escalates_and_keeps_its_adjudication),
         TEST(a_waiting_retry_key_starts_nothing_new),
+        TEST(inputs_must_be_one_object),
         TEST(no_more_handlers_run_at_once_than_allowed),
         TEST(a_handler_that_hangs_fails_its_task_and_others_go_on),
         TEST(an_action_without_a_handler_is_quarantined_with_its_name),
