@@ -9,7 +9,7 @@
 /* set_up sets what is a property of the connection and writes nothing. */
 static enum status set_up(struct sqlite_store *s, struct err *err)
 {
-    sqlite3_db_config(s->db, SQLITE_DBCONFIG_LOOKASIDE, NULL, 256, 512); /* only costs speed */
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_LOOKASIDE, NULL, 1200, 100); /* as SQLite has it */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     return sql_exec(s,
                     "PRAGMA locking_mode = EXCLUSIVE;"
