@@ -72,6 +72,7 @@ void scratch_open(void)
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     signal(SIGHUP, on_signal);
+    signal(SIGPIPE, on_signal);
     signal(SIGABRT, on_signal);
 }
 

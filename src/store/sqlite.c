@@ -43,6 +43,7 @@ static enum status load_jobs(struct sqlite_store *s, struct err *err)
 static enum status load_numbers(struct sqlite_store *s, struct err *err)
 {
     s->seq_last = 0;
+    s->seq_fresh = 0;
     s->drift = 0;
     enum status status = sql_number(s,
                                     "SELECT max(ifnull((SELECT max(seq) FROM job), 0),"

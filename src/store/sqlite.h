@@ -127,6 +127,7 @@ struct sqlite_store {
     enum status trouble; /* why sql() last returned NULL */
 
     int64_t seq_last;       /* the highest seq given to a job, a letter or an envelope */
+    int64_t seq_fresh;      /* the last one that seq_next gave, while nothing has it; 0: none */
     int64_t event_seq;      /* the last event */
     int64_t event_noted;    /* what `meta` says it is */
     struct hash event_hash; /* and its hash */

@@ -28,6 +28,7 @@ enum status sqlite_envelope_insert(struct sqlite_store *s, int64_t seq, int64_t 
     sql_bind_int(stmt, 2, job);
     sql_bind_name(stmt, 3, job_id);
     sql_bind_body(stmt, 4, body);
+    s->seq_fresh = 0;
     enum status status = sql_write(s, stmt, err);
     if (status == STATUS_OK && extra)
         status = extra_insert(s, job, seq, err);

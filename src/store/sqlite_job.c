@@ -270,7 +270,8 @@ enum status sqlite_job_insert(struct store *store, struct job *job, struct slice
             return err_set(err, STATUS_CONFLICT, "job %lld is live already", (long long)made.seq);
         if (made.seq > s->seq_last)
             s->seq_last = made.seq;
-        status = envelope_free(s, made.seq, &own, err);
+        if (made.seq != s->seq_fresh)
+            status = envelope_free(s, made.seq, &own, err);
     }
     if (status != STATUS_OK)
         return status;
@@ -342,7 +343,9 @@ enum status sqlite_job_revive(struct store *store, const struct job *job, struct
 
 int64_t sqlite_seq_next(struct store *store)
 {
-    return ++sqlite_of(store)->seq_last;
+    struct sqlite_store *s = sqlite_of(store);
+    s->seq_fresh = ++s->seq_last;
+    return s->seq_fresh;
 }
 
 /* An SQL expression that adds ?1 to a column and saturates, as instant_add does. */
