@@ -10,7 +10,7 @@ static bool digest_fits(struct json why, const char *name, struct slice text)
 {
     static const char hex[] = "0123456789abcdef";
     struct json member;
-    char printed[2 * HASH_SIZE + 1];
+    char printed[2 * HASH_SIZE + 1] = {0};
     if (!json_get(why, name, &member))
         return true;
     struct hash hash = hash_sha256(&text, 1);
@@ -18,7 +18,6 @@ static bool digest_fits(struct json why, const char *name, struct slice text)
         printed[2 * i] = hex[hash.bytes[i] >> 4];
         printed[2 * i + 1] = hex[hash.bytes[i] & 15];
     }
-    printed[2 * HASH_SIZE] = '\0';
     return json_string_is(member, printed);
 }
 
