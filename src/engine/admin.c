@@ -43,6 +43,7 @@ enum status group_apply(struct engine *engine, struct group_command *command)
     event_begin(engine, &why);
     jsonw_put_string(&why, "fingerprint", command->fingerprint);
     jsonw_put_str(&why, "status", names[command->status]);
+    jsonw_put_text(&why, "note", command->note);
     status = event_end(engine, &why, command->command.actor, NULL, EVENT_GROUP_SET, err);
     return status ? status : store->group_set(store, command->fingerprint, command->status, err);
 }

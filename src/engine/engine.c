@@ -95,7 +95,7 @@ enum status event_end(struct engine *engine, struct jsonw *why, struct slice act
         return status;
     if (job)
         job->event_seq = event.seq;
-    engine->numbers.events++;
+    numbers_event(engine->counted);
     return engine->watch ? event_remember(engine, &event, err) : STATUS_OK;
 }
 
@@ -274,8 +274,8 @@ static enum status apply_all(struct engine *engine, struct command *batch, bool 
 static void undo(struct engine *engine)
 {
     struct err err = {0};
-    engine->numbers.batches_failed++;
     engine->event_count = 0;
+    numbers_rollback(engine->counted);
     parked_undo(engine);
     if (engine->store->rollback(engine->store, &err) || policies_load(engine, &err)) {
         engine->broken = true;
@@ -301,6 +301,7 @@ static enum status transact(struct engine *engine, struct command *batch, bool t
         undo(engine);
         return status;
     }
+    numbers_commit(engine->counted, (struct span){engine->numbers.commit_us_last});
     if (timers)
         engine->clock_jump = (struct span){0};
     return STATUS_OK;
@@ -339,6 +340,18 @@ static void tell_watcher(struct engine *engine)
         engine->watch(engine->watch_ctx, &engine->events[i]);
 }
 
+static void tell_listener(struct engine *engine)
+{
+    int64_t seq;
+    struct hash hash;
+    pthread_mutex_lock(&engine->listen_lock);
+    if (engine->committed) {
+        engine->store->event_head(engine->store, &seq, &hash);
+        engine->committed(engine->committed_ctx, seq);
+    }
+    pthread_mutex_unlock(&engine->listen_lock);
+}
+
 /* answer releases the batch: from here on its commands are their callers' again. */
 static void answer(struct engine *engine, struct command *batch, enum status status,
                    const struct err *err)
@@ -371,9 +384,11 @@ static void run_batch(struct engine *engine, struct command *batch)
     if (engine->broken)
         status = mend(engine, &err);
     bool timers = !status && timers_wanted(engine);
-    if (!status && (timers || has_writes(batch)))
+    bool writes = !status && (timers || has_writes(batch));
+    if (writes)
         status = transact(engine, batch, timers, &err);
     if (status) {
+        engine->numbers.batches_failed++;
         engine->timers_at = instant_add(engine->now, (struct span){TIMER_REST_US});
         if (!batch)
             log_line(LOG_ERROR, "timers: %s", err.text);
@@ -384,6 +399,8 @@ static void run_batch(struct engine *engine, struct command *batch)
                           memory_order_relaxed);
     if (!status)
         tell_watcher(engine);
+    if (!status && writes)
+        tell_listener(engine);
     parked_answer(engine, false);
     answer(engine, batch, status, &err);
 }
@@ -486,8 +503,9 @@ static void *thread_main(void *arg)
     struct engine *engine = arg;
     pthread_mutex_lock(&engine->lock);
     for (;;) {
-        if (!engine->first && !engine->stopping)
+        if (!engine->first && !engine->stopping && !engine->abandoned)
             mailbox_wait(engine);
+        engine->abandoned = false;
         struct command *batch = mailbox_take(engine);
         if (!batch && engine->stopping)
             break;
@@ -528,6 +546,7 @@ enum status engine_new(const struct engine_config *config, struct engine **out, 
     pthread_cond_init(&engine->arrived, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&engine->lock, NULL);
+    pthread_mutex_init(&engine->listen_lock, NULL);
     buf_init(&engine->why, 4 << 20);
     buf_init(&engine->text, 16 << 20);
     clock_look(engine);
@@ -536,7 +555,9 @@ enum status engine_new(const struct engine_config *config, struct engine **out, 
         engine->sweep_at = engine->now;
     atomic_store(&engine->live, engine->store->live_count(engine->store));
     engine->candidates = mem_array(LEASE_COUNT_MAX, sizeof(*engine->candidates));
-    enum status status = engine->candidates ? policies_load(engine, err) : err_no_memory(err);
+    engine->counted = numbers_new();
+    enum status status =
+        engine->candidates && engine->counted ? policies_load(engine, err) : err_no_memory(err);
     if (!status)
         status = clock_since_last(engine, err);
     if (status) {
@@ -579,23 +600,40 @@ void engine_free(struct engine *engine)
     engine->store->close(engine->store);
     policies_release(engine);
     mem_free(engine->candidates);
+    numbers_free(engine->counted);
     buf_release(&engine->why);
     buf_release(&engine->text);
     arena_release(&engine->arena);
     pthread_cond_destroy(&engine->arrived);
     pthread_mutex_destroy(&engine->lock);
+    pthread_mutex_destroy(&engine->listen_lock);
     mem_free(engine);
 }
 
 void engine_watch(struct engine *engine, void (*watch)(void *ctx, const struct event *event),
                   void *ctx)
 {
+    BUG_ON(engine->has_thread);
     engine->watch = watch;
     engine->watch_ctx = ctx;
+}
+
+void engine_listen(struct engine *engine, void (*committed)(void *ctx, int64_t seq), void *ctx)
+{
+    pthread_mutex_lock(&engine->listen_lock);
+    engine->committed = committed;
+    engine->committed_ctx = ctx;
+    pthread_mutex_unlock(&engine->listen_lock);
 }
 
 void engine_numbers(struct engine *engine, struct engine_numbers *out)
 {
     *out = engine->numbers;
     out->live = atomic_load_explicit(&engine->live, memory_order_relaxed);
+}
+
+enum status engine_report(struct engine *engine, struct arena *arena, struct numbers_report *out,
+                          struct err *err)
+{
+    return numbers_report(engine->counted, engine->store, arena, out, err);
 }

@@ -13,6 +13,7 @@
 #ifndef LAZARET_ENGINE_ENGINE_H
 #define LAZARET_ENGINE_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@
 #include "core/failure.h"
 #include "core/letter.h"
 #include "core/policy.h"
+#include "engine/numbers.h"
 #include "store/store.h"
 
 struct engine;
@@ -120,6 +122,7 @@ struct lease_command {
     struct lease *leases;      /* the answer */
     size_t count;              /* likewise */
     struct instant wait_until; /* the engine's */
+    atomic_bool abandoned;     /* likewise: see engine_abandon */
 };
 
 /* Heartbeat: keep leases.  The first one marks the job started. */
@@ -160,10 +163,17 @@ struct resolve_command {
     size_t count;
 };
 
-/* Release: give a lease back unstarted; no attempt is counted. */
+/* Release: give leases back unstarted; no attempt is counted.  STATUS_LEASE_LOST for an unknown or
+ * ended one. */
+struct release_item {
+    struct slice lease_id;
+    enum status status;
+};
+
 struct release_command {
     struct command command;
-    struct slice lease_id;
+    struct release_item *items;
+    size_t count;
 };
 
 struct cancel_command {
@@ -195,6 +205,7 @@ struct review_command {
     struct slice queue;    /* of a retry: another queue */
     struct slice policy;   /* of a retry: another policy, by name */
     uint32_t attempts_max; /* of a retry: runs allowed in this round; 0: the policy's */
+    bool refuse_review;    /* who asks may not decide about letters that need review */
 };
 
 /* Import: take letters in from elsewhere.  One whose dlq_id is known is not taken again. */
@@ -249,6 +260,7 @@ struct policy_command {
 struct group_command {
     struct command command;
     struct slice fingerprint;
+    struct slice note; /* why, in somebody's words; empty: none */
     enum group_status status;
 };
 
@@ -283,6 +295,11 @@ void engine_submit(struct engine *engine, struct command *command);
  * status. Never from the engine's own thread. */
 enum status engine_call(struct engine *engine, struct command *command);
 
+/* engine_abandon ends the wait of a submitted lease: it is answered soon, with jobs only if it was
+ * given some before.  Any thread, as long as the command's memory lives; after its answer it does
+ * nothing. */
+void engine_abandon(struct engine *engine, struct lease_command *lease);
+
 /* engine_step carries out everything that waits, and the timers, as one batch.  Only without a
  * thread. */
 void engine_step(struct engine *engine);
@@ -294,10 +311,15 @@ struct instant engine_next_wake(struct engine *engine);
  * batch. */
 struct instant engine_now(const struct engine *engine);
 
-/* engine_watch has `watch` called on the engine's thread, after the commit, with every event of it.
- */
+/* engine_watch has `watch` called, after the commit, with every event of it: for a simulator.  Only
+ * without a thread. */
 void engine_watch(struct engine *engine, void (*watch)(void *ctx, const struct event *event),
                   void *ctx);
+
+/* engine_listen has `committed` called on the engine's thread, after each commit and before its
+ * answers, with the seq of the last event.  It must not wait.  NULL ends that: when engine_listen
+ * returns, the one before is not called any more.  Any thread but the engine's, at any time. */
+void engine_listen(struct engine *engine, void (*committed)(void *ctx, int64_t seq), void *ctx);
 
 /* engine_policy finds a policy by name: the stored one, else the preset.  For reads: inside
  * read_command only. */
@@ -306,12 +328,15 @@ enum status engine_policy(struct engine *engine, struct slice name, struct polic
 
 /* struct engine_numbers: counters since the start.  Inside a read_command, or without a thread. */
 struct engine_numbers {
-    uint64_t batches, commands, events;
+    uint64_t batches, commands;
     uint64_t batches_failed;
-    uint64_t lease_expired;
     int64_t commit_us_last;
     size_t live;
 };
 void engine_numbers(struct engine *engine, struct engine_numbers *out);
+
+/* engine_report copies what was counted by name, and the histograms (numbers.h).  Likewise. */
+enum status engine_report(struct engine *engine, struct arena *arena, struct numbers_report *out,
+                          struct err *err);
 
 #endif

@@ -34,6 +34,7 @@ struct engine {
     pthread_cond_t arrived;
     struct command *first, *last;
     bool stopping;
+    bool abandoned; /* a parked lease waits no longer */
     bool has_thread;
     pthread_t thread;
 
@@ -63,8 +64,15 @@ struct engine {
     void (*watch)(void *ctx, const struct event *event);
     void *watch_ctx;
 
+    /* Who is told of commits.  `listen_lock` guards what is in this paragraph, also while they are
+     * told. */
+    pthread_mutex_t listen_lock;
+    void (*committed)(void *ctx, int64_t seq);
+    void *committed_ctx;
+
     struct engine_numbers numbers;
-    atomic_size_t live; /* for readers of other threads */
+    struct numbers *counted; /* what only counts when it is committed */
+    atomic_size_t live;      /* for readers of other threads */
 };
 
 /* -- helpers of engine.c ----------------------------------------------------------------------- */

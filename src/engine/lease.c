@@ -102,6 +102,7 @@ static enum status lease_one(struct engine *engine, struct lease_command *comman
                    ? err_set(err, STATUS_CORRUPT, "the envelope of job %" PRId64 " is missing",
                              job->seq)
                    : status;
+    numbers_job(engine->counted);
     job_move(job, MOVE_LEASE);
     job->attempt++;
     job->lease_nonce = seams_random_u64(engine->seams);
@@ -251,12 +252,13 @@ enum status cancel_apply(struct engine *engine, struct cancel_command *command)
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-enum status release_apply(struct engine *engine, struct release_command *command)
+/* release_one gives one lease back.  The return value is a fault, or STATUS_LEASE_LOST. */
+static enum status release_one(struct engine *engine, const struct release_command *command,
+                               struct slice lease_id, struct err *err)
 {
-    struct err *err = &command->command.err;
     struct slice actor = command->command.actor;
     struct job job = {0};
-    enum status status = lease_find(engine, command->lease_id, &job, err);
+    enum status status = lease_find(engine, lease_id, &job, err);
     if (status)
         return status;
     job.attempt--;
@@ -271,4 +273,17 @@ enum status release_apply(struct engine *engine, struct release_command *command
     engine->ready_changed = true;
     status = event_end(engine, &why, actor, &job, EVENT_RELEASED, err);
     return status ? status : engine->store->job_update(engine->store, &job, (struct slice){0}, err);
+}
+
+enum status release_apply(struct engine *engine, struct release_command *command)
+{
+    struct err *err = &command->command.err;
+    for (size_t i = 0; i < command->count; i++) {
+        struct release_item *item = &command->items[i];
+        item->status = release_one(engine, command, item->lease_id, err);
+        if (status_is_fault(item->status))
+            return item->status;
+    }
+    err->text[0] = '\0';
+    return STATUS_OK;
 }

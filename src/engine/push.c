@@ -294,6 +294,7 @@ static enum status write_job(struct engine *engine, struct slice actor, struct a
         status = write_extras(engine, envelope, &job, err);
     item->created = true;
     item->state = (enum job_state)job.state;
+    numbers_job(engine->counted);
     engine->ready_changed = engine->ready_changed || job.state == JOB_PENDING;
     return status;
 }

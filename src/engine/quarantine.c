@@ -142,6 +142,7 @@ enum status quarantine(struct engine *engine, struct failed *failed, struct aren
         return status;
     failed->job.flags |= JOB_HAS_LETTER;
     letter->job = failed->job;
+    numbers_death(engine->counted, letter->reason, letter->source);
     struct slice text =
         letter_text(engine, letter, failed->failure->message, failed->envelope.body);
     status = buf_status(&engine->text, err);
@@ -284,6 +285,7 @@ static enum status import_write(struct engine *engine, struct slice actor, struc
     struct slice message = {0};
     if (item->attempt_count)
         message = item->attempts[item->attempt_count - 1].failure.message;
+    numbers_death(engine->counted, letter->reason, letter->source);
     struct slice text = letter_text(engine, letter, message, item->body);
     status = buf_status(&engine->text, err);
     return status ? status : store->letter_put(store, letter, &text, true, err);

@@ -93,6 +93,7 @@ static enum status retry(struct engine *engine, struct failed *failed, struct ar
     struct jsonw why;
     event_begin(engine, &why);
     failure_event_put(&why, failed, arena);
+    numbers_retry(engine->counted, failed->policy.name);
     enum status status = event_end(engine, &why, failed->actor, job, EVENT_RETRY_SCHEDULED, err);
     return status ? status : engine->store->job_update(engine->store, job, (struct slice){0}, err);
 }
@@ -197,6 +198,7 @@ static enum status result_failed(struct engine *engine, struct resolve_command *
     if (status)
         return status;
     struct failed failed = {.job = *job, .failure = &failure, .actor = command->command.actor};
+    numbers_attempt(engine->counted, job->queue, ATTEMPT_FAILED);
     status = failure_apply(engine, &failed, arena, err);
     item->job_id = failed.job_id;
     item->state = (enum job_state)failed.job.state;
@@ -209,6 +211,7 @@ static enum status result_complete(struct engine *engine, struct resolve_command
                                    struct result_item *item, struct job *job, struct err *err)
 {
     item->state = JOB_DONE;
+    numbers_attempt(engine->counted, job->queue, ATTEMPT_COMPLETE);
     return finish(engine, job, MOVE_COMPLETE, command->command.actor, item->result,
                   command->command.arena, &item->job_id, err);
 }
@@ -255,7 +258,7 @@ static enum status expire_one(struct engine *engine, const struct job *job, stru
         failure.message = SLICE("the worker was lost: its lease ended without a result");
     }
     struct failed failed = {.job = *job, .failure = &failure, .actor = ENGINE_ACTOR};
-    engine->numbers.lease_expired++;
+    numbers_attempt(engine->counted, job->queue, ATTEMPT_CRASHED);
     return failure_apply(engine, &failed, arena, err);
 }
 

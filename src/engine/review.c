@@ -364,6 +364,12 @@ static void settle(struct engine *engine, const struct review_command *command,
     letter->recovered_by = ended ? by(command) : (struct slice){0};
 }
 
+/* needs_review says whether only a reviewer may decide.  Anybody may ask for one: escalate. */
+static bool needs_review(const struct review_command *command, const struct letter *letter)
+{
+    return command->action != REVIEW_ESCALATE && (letter->review || letter->escalated);
+}
+
 /* review_one acts on one letter.  A refusal is in the item; the return value is only ever a fault.
  * All that can be refused is refused before the first write. */
 static enum status review_one(struct engine *engine, const struct review_command *command,
@@ -379,6 +385,8 @@ static enum status review_one(struct engine *engine, const struct review_command
         next = letter_next(letter.state, command->action, &why);
         if (next == LETTER_STATE_COUNT)
             status = err_set(err, STATUS_CONFLICT, "%s", why);
+        else if (command->refuse_review && needs_review(command, &letter))
+            status = err_set(err, STATUS_REFUSED, "the letter needs review: ask a reviewer");
     }
     if (!status)
         status = act(engine, command, item, &letter, err);

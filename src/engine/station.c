@@ -10,6 +10,7 @@
 #include "base/mem.h"
 
 #define LOCK_POLL_MS 20
+#define OWNER_MAX 200 /* bytes of what an owner says of itself */
 
 struct station {
     struct buf path; /* the directory */
@@ -34,8 +35,7 @@ enum status station_data_dir(const char *data, struct buf *out, struct err *err)
     return buf_status(out, err);
 }
 
-/* make_directory makes the directory and those above it; its own mode keeps others out. */
-static enum status make_directory(const char *path, struct err *err)
+enum status station_make_dir(const char *path, struct err *err)
 {
     struct buf part;
     enum status status = STATUS_OK;
@@ -60,7 +60,7 @@ static enum status make_directory(const char *path, struct err *err)
 /* busy says who holds the lock. */
 static enum status busy(int fd, const char *path, struct err *err)
 {
-    char owner[32];
+    char owner[OWNER_MAX];
     ssize_t n = pread(fd, owner, sizeof(owner) - 1, 0);
     owner[n > 0 ? n : 0] = '\0';
     owner[strcspn(owner, "\n")] = '\0';
@@ -82,12 +82,24 @@ static enum status lock_wait(int fd, const char *path, uint32_t wait_ms, struct 
     }
 }
 
+/* lock_write writes who holds the lock: "1234", or "1234 (serve on http://...)". */
+static enum status lock_write(const struct station *station, const char *what, struct err *err)
+{
+    char owner[OWNER_MAX];
+    int length = what ? snprintf(owner, sizeof(owner), "%ld (%.150s)\n", (long)getpid(), what)
+                      : snprintf(owner, sizeof(owner), "%ld\n", (long)getpid());
+    if (ftruncate(station->lock, 0) != 0 ||
+        pwrite(station->lock, owner, (size_t)length, 0) != length)
+        return err_set(err, STATUS_IO, "the lock file in %s cannot be written: %s",
+                       buf_str(&station->path), strerror(errno));
+    return STATUS_OK;
+}
+
 /* lock_take opens and locks the lock file, and writes who holds it. */
 static enum status lock_take(struct station *station, uint32_t wait_ms, struct err *err)
 {
     const char *path = buf_str(&station->path);
     struct buf file;
-    char owner[32];
     buf_init(&file, 4096);
     buf_addf(&file, "%s/lazaret.lock", path);
     station->lock = open(buf_str(&file), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -96,14 +108,7 @@ static enum status lock_take(struct station *station, uint32_t wait_ms, struct e
         return err_set(err, STATUS_READ_ONLY, "the data directory %s cannot be written: %s", path,
                        strerror(errno));
     enum status status = lock_wait(station->lock, path, wait_ms, err);
-    if (status)
-        return status;
-    int length = snprintf(owner, sizeof(owner), "%ld\n", (long)getpid());
-    if (ftruncate(station->lock, 0) != 0 ||
-        pwrite(station->lock, owner, (size_t)length, 0) != length)
-        return err_set(err, STATUS_IO, "the lock file in %s cannot be written: %s", path,
-                       strerror(errno));
-    return STATUS_OK;
+    return status ? status : lock_write(station, NULL, err);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -124,7 +129,10 @@ static enum status open_engine(struct station *station, const struct station_con
     struct buf file;
     engine.seams = config->seams ? config->seams : seams_real();
     buf_init(&file, 4096);
-    buf_addf(&file, "%s/lazaret.db", buf_str(&station->path));
+    if (config->store)
+        buf_add_str(&file, config->store);
+    else
+        buf_addf(&file, "%s/lazaret.db", buf_str(&station->path));
     struct store_config store = {.path = buf_str(&file), .seams = engine.seams};
     enum status status = buf_status(&file, err);
     if (!status)
@@ -148,7 +156,7 @@ enum status station_open(const struct station_config *config, struct station **o
     buf_init(&station->path, 4000);
     enum status status = station_data_dir(config->data, &station->path, err);
     if (!status)
-        status = make_directory(buf_str(&station->path), err);
+        status = station_make_dir(buf_str(&station->path), err);
     if (!status)
         status = lock_take(station, config->lock_wait_ms, err);
     if (!status)
@@ -180,4 +188,9 @@ struct engine *station_engine(struct station *station)
 const char *station_path(const struct station *station)
 {
     return buf_str(&station->path);
+}
+
+enum status station_describe(struct station *station, const char *what, struct err *err)
+{
+    return lock_write(station, what, err);
 }

@@ -8,7 +8,8 @@
 bool park(struct engine *engine, struct command *command)
 {
     struct lease_command *lease = (struct lease_command *)command;
-    if (command->kind != COMMAND_LEASE || command->status || lease->count || lease->wait.us <= 0)
+    if (command->kind != COMMAND_LEASE || command->status || lease->count || lease->wait.us <= 0 ||
+        atomic_load(&lease->abandoned))
         return false;
     lease->wait_until = instant_add(engine->now, lease->wait);
     struct command **end = &engine->parked;
@@ -19,11 +20,16 @@ bool park(struct engine *engine, struct command *command)
     return true;
 }
 
+static bool wait_is_over(const struct engine *engine, const struct lease_command *lease)
+{
+    return !instant_before(engine->now, lease->wait_until) || atomic_load(&lease->abandoned);
+}
+
 enum status parked_apply(struct engine *engine, struct err *err)
 {
     for (struct command *command = engine->parked; command; command = command->next) {
         struct lease_command *lease = (struct lease_command *)command;
-        if (!instant_before(engine->now, lease->wait_until))
+        if (wait_is_over(engine, lease))
             continue;
         enum status status = lease_apply(engine, lease);
         if (status) {
@@ -49,7 +55,7 @@ void parked_answer(struct engine *engine, bool all)
     while (*link) {
         struct command *command = *link;
         const struct lease_command *lease = (const struct lease_command *)command;
-        if (!all && !lease->count && instant_before(engine->now, lease->wait_until)) {
+        if (!all && !lease->count && !wait_is_over(engine, lease)) {
             link = &command->next;
             continue;
         }
@@ -75,4 +81,13 @@ struct instant parked_wake(const struct engine *engine)
             wake = lease->wait_until;
     }
     return wake;
+}
+
+void engine_abandon(struct engine *engine, struct lease_command *lease)
+{
+    atomic_store(&lease->abandoned, true);
+    pthread_mutex_lock(&engine->lock);
+    engine->abandoned = true;
+    pthread_cond_signal(&engine->arrived);
+    pthread_mutex_unlock(&engine->lock);
 }

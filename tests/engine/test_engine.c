@@ -359,8 +359,10 @@ static void a_released_lease_counts_no_attempt(void **state)
     WORLD(state);
     push(world, "{\"action\":\"a\",\"job_id\":\"J\"}");
     struct lease taken = lease(world, NULL);
-    struct release_command release = {.lease_id = slice_of(taken.lease_id)};
+    struct release_item item = {.lease_id = slice_of(taken.lease_id)};
+    struct release_command release = {.items = &item, .count = 1};
     assert_int_equal(run(world, &release.command, COMMAND_RELEASE), STATUS_OK);
+    assert_int_equal(item.status, STATUS_OK);
     taken = lease(world, NULL);
     assert_int_equal(taken.attempt, 1);
 }
@@ -412,8 +414,10 @@ static void a_cancelled_job_that_is_released_does_not_come_back(void **state)
     struct lease taken = lease(world, NULL);
     struct cancel_command cancel = {.job_id = SLICE("J")};
     run(world, &cancel.command, COMMAND_CANCEL);
-    struct release_command release = {.lease_id = slice_of(taken.lease_id)};
+    struct release_item item = {.lease_id = slice_of(taken.lease_id)};
+    struct release_command release = {.items = &item, .count = 1};
     assert_int_equal(run(world, &release.command, COMMAND_RELEASE), STATUS_OK);
+    assert_int_equal(item.status, STATUS_OK);
     assert_int_equal(job(world, "J").job.state, JOB_CANCELLED);
     assert_int_equal(lease_count(world, NULL), 0);
 }
@@ -464,6 +468,28 @@ static void a_waiting_lease_gives_up_when_its_time_is_over(void **state)
     world_pass(world, 500);
     assert_int_equal(done, 1);
     assert_int_equal(waiting.count, 0);
+}
+
+static void a_waiting_lease_that_is_abandoned_is_answered_and_takes_no_job(void **state)
+{
+    WORLD(state);
+    int done = 0;
+    struct lease_command waiting = {.command = {.kind = COMMAND_LEASE,
+                                                .actor = SLICE("w1"),
+                                                .arena = &world->arena,
+                                                .done = count_done,
+                                                .owner = &done},
+                                    .worker_id = SLICE("w1"),
+                                    .max = 1,
+                                    .wait = span_seconds(60)};
+    engine_submit(world->engine, &waiting.command);
+    engine_step(world->engine);
+    assert_int_equal(done, 0);
+    engine_abandon(world->engine, &waiting);
+    push(world, "{\"action\":\"a\",\"job_id\":\"J\"}");
+    assert_int_equal(done, 1);
+    assert_int_equal(waiting.count, 0);
+    assert_int_equal(job(world, "J").job.state, JOB_PENDING);
 }
 
 /* ---- review ---------------------------------------------------------------------------------- */
@@ -868,6 +894,7 @@ int main(void)
         TEST(a_cancelled_job_that_is_released_does_not_come_back),
         TEST(a_waiting_lease_gets_the_job_with_the_commit_that_brings_it),
         TEST(a_waiting_lease_gives_up_when_its_time_is_over),
+        TEST(a_waiting_lease_that_is_abandoned_is_answered_and_takes_no_job),
         TEST(a_retried_letter_lives_again_under_the_same_id),
         TEST(a_job_that_dies_again_comes_back_to_its_letter),
         TEST(a_replay_starts_a_round_of_attempts_of_its_own),

@@ -182,12 +182,15 @@ static void check_resolve(struct model *model, struct op *op, struct instant now
 
 static void check_release(struct model *model, struct op *op, struct instant now)
 {
-    struct release_command *command = (struct release_command *)op->command;
+    const struct release_command *command = (const struct release_command *)op->command;
+    const struct release_item *item = &command->items[0];
+    bool released = op->command->status == STATUS_OK && item->status == STATUS_OK;
 
-    if ((op->command->status == STATUS_OK) != (op->events == 1))
-        wrong(model, op, "the answer does not say whether it was given back", command->lease_id);
-    if (op->command->status == STATUS_LEASE_LOST && lease_is_good(model, command->lease_id, now))
-        wrong(model, op, "a lease that is held was called lost", command->lease_id);
+    if (released != (op->events == 1))
+        wrong(model, op, "the answer does not say whether it was given back", item->lease_id);
+    if (op->command->status == STATUS_OK && item->status == STATUS_LEASE_LOST &&
+        lease_is_good(model, item->lease_id, now))
+        wrong(model, op, "a lease that is held was called lost", item->lease_id);
 }
 
 static void check_cancel(struct model *model, struct op *op, struct instant now)

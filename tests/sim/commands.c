@@ -236,9 +236,11 @@ static void make_release(struct history *history)
     struct op *op = op_add(history, COMMAND_RELEASE, sizeof(struct release_command), "worker");
     struct release_command *command = (struct release_command *)op->command;
 
-    command->lease_id = draw_lease(history, true);
+    command->items = arena_alloc(&history->batch->arena, sizeof(*command->items));
+    command->items[0].lease_id = draw_lease(history, true);
+    command->count = 1;
     world_trace(&history->world, "#%" PRIu64 " release %.*s", op->number,
-                SLICE_ARG(command->lease_id));
+                SLICE_ARG(command->items[0].lease_id));
 }
 
 static void make_cancel(struct history *history)
