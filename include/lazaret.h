@@ -66,9 +66,11 @@ struct lz_options {
     double keep_done_seconds;      /* purge finished jobs after this long; 0: keep for good */
     double keep_recovered_seconds; /* and letters that were brought back or rolled back */
     double keep_discarded_seconds; /* and letters that were given up */
+    int no_socket; /* do not listen on DIR/lazaret.sock: the program lazaret then has to wait */
 };
 
-/* lz_open opens the directory and owns it until lz_close. */
+/* lz_open opens the directory and owns it until lz_close.  Meanwhile it listens on DIR/lazaret.sock
+ * (this user only), so that the program lazaret works on the same directory. */
 LZ_API enum lz_status lz_open(const struct lz_options *options, struct lz **out,
                               struct lz_error *error);
 

@@ -1,5 +1,6 @@
 /* analyze: what the open letters (of a run, or all) have in common.  It reads each of them once, in
  * pages; the summaries that are asked for often (`stats`, `groups`, `status`) do not. */
+#include "api/mask.h"
 #include "api/print.h"
 #include "api/routes.h"
 #include "api/tally.h"
@@ -47,16 +48,19 @@ static bool add_hour(struct analysis *analysis, struct instant t)
 }
 
 /* add_group counts a letter of a group and keeps the first samples: the newest. */
-static bool add_group(struct analysis *analysis, const struct letter *letter)
+static bool add_group(struct analysis *analysis, const struct letter_view *view)
 {
-    struct arena *arena = &analysis->call->arena;
+    struct call *call = analysis->call;
+    struct arena *arena = &call->arena;
+    const struct letter *letter = &view->letter;
     struct tally_entry *group = tally_add(&analysis->groups, letter->fingerprint, 1);
     if (!group)
         return false;
     if (group->count == 1) {
         group->label = arena_dup(arena, letter->signature);
         group->last = letter->failed_at;
-        if (!group->label.ptr)
+        if (!group->label.ptr || mask_signature(call_mask(call), view->body, arena, &group->label,
+                                                &call->err) != STATUS_OK)
             return false;
     }
     group->first = letter->failed_at;
@@ -76,7 +80,7 @@ static enum status add_letter(void *ctx, const struct letter_view *view)
     analysis->total++;
     analysis->eligible += letter->eligible;
     analysis->review += letter->review;
-    if (add_group(analysis, letter) && tally_add(&analysis->error_types, letter->error_type, 1) &&
+    if (add_group(analysis, view) && tally_add(&analysis->error_types, letter->error_type, 1) &&
         tally_add(&analysis->reasons, letter->reason, 1) && add_hour(analysis, letter->failed_at))
         return STATUS_OK;
     return err_no_memory(&analysis->call->err);
@@ -131,7 +135,8 @@ enum status analyze_letters(struct call *call)
                                 .error_types = {.arena = arena},
                                 .reasons = {.arena = arena}};
     struct letter_filter filter = {.open = YES, .job_id = query_text(call, "job_id")};
-    enum status status = letters_walk(call, &filter, false, add_letter, &analysis);
+    enum status status =
+        letters_walk(call, &filter, call_mask(call) != NULL, add_letter, &analysis);
     if (status == STATUS_OK)
         print_analysis(&call->out, &analysis);
     return status;

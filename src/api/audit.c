@@ -2,6 +2,7 @@
  *
  * The chain is verified from its first event (or from one that somebody verified before: `after`)
  * to the head as it was when the request came, in pages, so that the engine works on meanwhile. */
+#include "api/eventpage.h"
 #include "api/evidence.h"
 #include "api/print.h"
 #include "api/routes.h"
@@ -10,13 +11,9 @@
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-struct event_page {
+struct event_query {
     struct slice job_id, dlq_id; /* empty: any */
-    int64_t after;
-    size_t limit;
-    struct event *events;
-    struct slice *job_ids; /* of each event; empty: it is about no job */
-    size_t count;
+    struct event_page page;
 };
 
 /* find_purged finds the last event of what is gone: its tombstone has it. */
@@ -31,16 +28,16 @@ static enum status find_purged(struct store *store, struct slice id, struct aren
 }
 
 /* find_last finds the last event of the job that is asked for, which may have been purged. */
-static enum status find_last(struct store *store, const struct event_page *page,
+static enum status find_last(struct store *store, const struct event_query *query,
                              struct arena *arena, int64_t *last, struct err *err)
 {
     struct job_row row;
     struct letter letter;
     enum status status;
-    if (page->job_id.len) {
-        status = store->job_find(store, page->job_id, arena, &row, err);
+    if (query->job_id.len) {
+        status = store->job_find(store, query->job_id, arena, &row, err);
     } else {
-        status = store->letter_get(store, page->dlq_id, arena, &letter, err);
+        status = store->letter_get(store, query->dlq_id, arena, &letter, err);
         if (status == STATUS_OK)
             status = store->job_find_seq(store, letter.job.seq, arena, &row, err);
     }
@@ -48,94 +45,65 @@ static enum status find_last(struct store *store, const struct event_page *page,
         *last = row.job.event_seq;
     if (status != STATUS_NOT_FOUND)
         return status;
-    status = find_purged(store, page->job_id.len ? page->job_id : page->dlq_id, arena, last, err);
-    if (status == STATUS_NOT_FOUND && page->job_id.len)
-        return err_set(err, status, "no job \"%.*s\"", SLICE_ARG(page->job_id));
+    status =
+        find_purged(store, query->job_id.len ? query->job_id : query->dlq_id, arena, last, err);
+    if (status == STATUS_NOT_FOUND && query->job_id.len)
+        return err_set(err, status, "no job \"%.*s\"", SLICE_ARG(query->job_id));
     if (status == STATUS_NOT_FOUND)
         return err_set(err, status, "dlq entry not found");
     return status;
-}
-
-/* name_job finds the id of a job that may be gone: then its tombstone has it. */
-static enum status name_job(struct store *store, int64_t seq, struct arena *arena,
-                            struct slice *out, struct err *err)
-{
-    struct job_row row;
-    struct tombstone tombstone;
-    enum status status = store->job_find_seq(store, seq, arena, &row, err);
-    if (status == STATUS_OK)
-        *out = row.job_id;
-    if (status != STATUS_NOT_FOUND)
-        return status;
-    status = store->tombstone_get(store, seq, arena, &tombstone, err);
-    if (status == STATUS_OK)
-        *out = tombstone.job_id;
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
-}
-
-/* name_jobs fills the ids; events of one job often stand together. */
-static enum status name_jobs(struct store *store, struct event_page *page, struct arena *arena,
-                             struct err *err)
-{
-    page->job_ids = arena_array(arena, page->count + 1, sizeof(*page->job_ids));
-    if (!page->job_ids)
-        return err_no_memory(err);
-    for (size_t i = 0; i < page->count; i++) {
-        int64_t seq = page->events[i].job_seq;
-        if (seq == 0)
-            continue;
-        if (i > 0 && page->events[i - 1].job_seq == seq) {
-            page->job_ids[i] = page->job_ids[i - 1];
-            continue;
-        }
-        enum status status = name_job(store, seq, arena, &page->job_ids[i], err);
-        if (status != STATUS_OK)
-            return status;
-    }
-    return STATUS_OK;
 }
 
 static enum status read_events(struct engine *engine, struct store *store, void *ctx,
                                struct arena *arena, struct err *err)
 {
     (void)engine;
-    struct event_page *page = ctx;
+    struct event_query *query = ctx;
+    struct event_page *page = &query->page;
     int64_t last = 0;
-    enum status status;
-    if (page->job_id.len || page->dlq_id.len) {
-        status = find_last(store, page, arena, &last, err);
-        if (status == STATUS_OK)
-            status = store->event_of_job(store, last, page->after, page->limit + 1, arena,
-                                         &page->events, &page->count, err);
-    } else {
-        status = store->event_list(store, page->after, page->limit + 1, arena, &page->events,
-                                   &page->count, err);
-    }
-    return status == STATUS_OK ? name_jobs(store, page, arena, err) : status;
+    if (query->job_id.len == 0 && query->dlq_id.len == 0)
+        return event_page_read(store, page, arena, err);
+    enum status status = find_last(store, query, arena, &last, err);
+    if (status == STATUS_OK)
+        status = store->event_of_job(store, last, page->after, page->limit, arena, &page->events,
+                                     &page->count, err);
+    return status == STATUS_OK ? event_page_name(store, page, arena, err) : status;
 }
 
-enum status audit_list(struct call *call)
+static enum status listed(struct call *call, enum status status)
 {
-    struct event_page page = {.job_id = query_text(call, "job_id"),
-                              .dlq_id = query_text(call, "dlq_id"),
-                              .after = query_int(call, "after", 0, INT64_MAX, 0),
-                              .limit = query_limit(call)};
-    if (page.job_id.len && page.dlq_id.len)
-        call_fail(call, STATUS_INVALID, "job_id and dlq_id: give one of them");
-    if (call->status != STATUS_OK)
-        return call->status;
-    enum status status = call_read(call, read_events, &page, &call->arena);
+    const struct event_query *query = call->state;
+    struct event_page page = query->page;
     if (status != STATUS_OK)
         return status;
-    if (page.count > page.limit) {
-        page.count = page.limit;
+    if (page.count == page.limit) { /* the one that was asked for beyond the reader's limit */
+        page.count--;
         call->answer->cursor = page.events[page.count - 1].seq;
     }
+    status = event_page_hide(&page, call_mask(call), &call->arena, &call->err);
+    if (status != STATUS_OK)
+        return status;
     jsonw_array(&call->out);
     for (size_t i = 0; i < page.count; i++)
         print_event(&call->out, &page.events[i], page.job_ids[i]);
     jsonw_array_end(&call->out);
     return STATUS_OK;
+}
+
+enum status audit_list(struct call *call)
+{
+    struct event_query *query = call_alloc(call, sizeof(*query));
+    if (!query)
+        return call->status;
+    query->job_id = query_text(call, "job_id");
+    query->dlq_id = query_text(call, "dlq_id");
+    query->page.after = query_int(call, "after", 0, INT64_MAX, 0);
+    query->page.limit = query_limit(call) + 1;
+    if (query->job_id.len && query->dlq_id.len)
+        call_fail(call, STATUS_INVALID, "job_id and dlq_id: give one of them");
+    if (call->status != STATUS_OK)
+        return call->status;
+    return call_read_then(call, read_events, query, listed);
 }
 
 /* ---- head ------------------------------------------------------------------------------------ */
@@ -154,17 +122,21 @@ static enum status read_head(struct engine *engine, struct store *store, void *c
     return STATUS_OK;
 }
 
-enum status audit_head(struct call *call)
+static enum status got_head(struct call *call, enum status status)
 {
-    struct chain_head head;
-    enum status status = call_read(call, read_head, &head, &call->arena);
+    const struct chain_head *head = call->state;
     if (status != STATUS_OK)
         return status;
     jsonw_object(&call->out);
-    jsonw_put_int(&call->out, "seq", head.seq);
-    print_hash(&call->out, "hash", &head.hash);
+    jsonw_put_int(&call->out, "seq", head->seq);
+    print_hash(&call->out, "hash", &head->hash);
     jsonw_object_end(&call->out);
     return STATUS_OK;
+}
+
+enum status audit_head(struct call *call)
+{
+    return call_read_then(call, read_head, call_alloc(call, sizeof(struct chain_head)), got_head);
 }
 
 /* ---- verify ---------------------------------------------------------------------------------- */

@@ -21,6 +21,14 @@ void call_forgive(struct call *call)
     call->err = (struct err){0};
 }
 
+void *call_alloc(struct call *call, size_t size)
+{
+    void *memory = arena_alloc(&call->arena, size);
+    if (!memory)
+        call_fail(call, STATUS_NO_MEMORY, "out of memory");
+    return memory;
+}
+
 /* ---- the engine ------------------------------------------------------------------------------ */
 
 struct command call_command(struct call *call, enum command_kind kind)
@@ -30,8 +38,41 @@ struct command call_command(struct call *call, enum command_kind kind)
         .kind = kind, .actor = actor.len ? actor : SLICE("api"), .arena = &call->arena};
 }
 
+struct command call_command_by(struct call *call, enum command_kind kind, struct slice claimed)
+{
+    struct command command = call_command(call, kind);
+    if (claimed.len && !call->request->actor_proven)
+        command.actor = claimed;
+    return command;
+}
+
+const struct redaction *call_mask(const struct call *call)
+{
+    return call->request->role < ROLE_REVIEWER ? call->api->redaction : NULL;
+}
+
+enum status call_then(struct call *call, struct command *command, call_next next, void *state)
+{
+    call->command = command;
+    call->next = next;
+    call->state = state;
+    return STATUS_OK;
+}
+
+enum status call_read_then(struct call *call, call_reader read, void *ctx, call_next next)
+{
+    struct read_command *command = call_alloc(call, sizeof(*command));
+    if (!command || !ctx)
+        return err_no_memory(&call->err);
+    command->command = call_command(call, COMMAND_READ);
+    command->read = read;
+    command->ctx = ctx;
+    return call_then(call, &command->command, next, ctx);
+}
+
 enum status call_run(struct call *call, struct command *command)
 {
+    BUG_ON(!call->may_wait);
     enum status status = engine_call(call->engine, command);
     if (status != STATUS_OK)
         call->err = command->err;

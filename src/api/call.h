@@ -1,8 +1,19 @@
 /* call: one request while it is carried out: what every resource's file works with.
  *
- * A handler reads its input (query.., body.h), has the engine act (call_run, call_read), and writes
- * the answer through `out`.  It returns STATUS_OK, or a status with `err` filled; api.c turns that
- * into the error answer.
+ * A handler reads its input (query.., body.h) and says what the engine is to do and what follows
+ * (call_then, call_read_then); what follows writes the answer through `out`, or asks the engine
+ * again.  No thread is held meanwhile: what must outlive the handler is in the call's arena.  Each
+ * step returns STATUS_OK, or a status with `err` filled; api.c turns that into the error answer.
+ *
+ *     enum status jobs_cancel(struct call *call)
+ *     {
+ *         ...
+ *         return call_then(call, &cancel->command, cancelled, cancel);
+ *     }
+ *     static enum status cancelled(struct call *call, enum status status) ...
+ *
+ * A handler of a slow route (api.c says which) has a thread to itself: it may also wait, as often
+ * as it likes (call_run, call_read).
  *
  * Readers of input are sticky: the first thing that is wrong is kept in `status` and `err`, and
  * everything that is read after it is a default.  So a handler reads all it needs and asks once.
@@ -30,8 +41,15 @@ struct call_param {
     struct slice name, value;
 };
 
+struct call;
+
+/* call_next is the step that follows when the engine is done.  `status` is what it answered; when
+ * that is an error, call->err has its sentence. */
+typedef enum status (*call_next)(struct call *call, enum status status);
+
 struct call {
-    struct engine *engine;
+    struct api *api;
+    struct engine *engine; /* the api's */
     const struct api_request *request;
     struct api_answer *answer;
     struct arena arena; /* everything that this call allocates; freed at its end */
@@ -45,6 +63,11 @@ struct call {
     int http_status;           /* of an error: instead of the one its status maps to; 0: that one */
     const char *code;          /* likewise for its code; NULL: that one */
     struct slice error_job_id; /* of an error: the job that is in the way; empty: none */
+    struct command *command;   /* what the engine has to do next; NULL: nothing */
+    call_next next;            /* the step after it */
+    void *state;               /* the handler's own, for that step */
+    bool may_wait;             /* this thread may wait for the engine: the route is slow */
+    struct lease_command *leased; /* jobs that the answer hands out; NULL: none */
 };
 
 /* call_fail keeps the first error of the input and returns the call's status. */
@@ -54,19 +77,38 @@ enum status call_fail(struct call *call, enum status status, const char *format,
 /* call_forgive forgets the error of one entry, so that the next can be read. */
 void call_forgive(struct call *call);
 
+/* call_alloc is zeroed memory of the call's arena; NULL, with the call failed, when it is
+ * exhausted. */
+void *call_alloc(struct call *call, size_t size);
+
 /* call_command is the head of a command of this call, by its actor. */
 struct command call_command(struct call *call, enum command_kind kind);
 
-/* call_run has the engine carry out a command.  Its error becomes the call's. */
+/* call_command_by is the same for an actor that the body names; an empty one is the call's.  An
+ * asker who is known by a token cannot be another. */
+struct command call_command_by(struct call *call, enum command_kind kind, struct slice claimed);
+
+/* call_mask is what this asker may not see; NULL: it sees everything. */
+const struct redaction *call_mask(const struct call *call);
+
+/* call_then has the engine carry out a command, and `next` follow it.  `state` is kept in
+ * call->state.  The command and what it points to live in the call's arena. */
+enum status call_then(struct call *call, struct command *command, call_next next, void *state);
+
+/* call_run has the engine carry out a command, and waits.  Its error becomes the call's. */
 enum status call_run(struct call *call, struct command *command);
 
 typedef enum status (*call_reader)(struct engine *engine, struct store *store, void *ctx,
                                    struct arena *arena, struct err *err);
 
-/* call_read has `read` run on the engine's thread, with answers in `arena`. */
+/* call_read_then has `read` run on the engine's thread, with `ctx` (which becomes call->state) and
+ * answers in the call's arena, and `next` follow it. */
+enum status call_read_then(struct call *call, call_reader read, void *ctx, call_next next);
+
+/* call_read has `read` run on the engine's thread, with answers in `arena`, and waits. */
 enum status call_read(struct call *call, call_reader read, void *ctx, struct arena *arena);
 
-/* call_now is the time that the engine goes by. */
+/* call_now is the time that the engine goes by.  It waits. */
 enum status call_now(struct call *call, struct instant *out);
 
 /* ---- the query ------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* dlq: /api/v1/dlq: list, look, count, and act on one letter.  Compatible with the swarm's clients:
  * a bare array, its fourteen fields first, its sentences for errors. */
 #include "api/counts.h"
+#include "api/mask.h"
 #include "api/print.h"
 #include "api/review.h"
 #include "api/routes.h"
@@ -61,6 +62,8 @@ static struct letter_filter read_filter(struct call *call)
     };
     read_state(call, &filter);
     read_sort(call, &filter);
+    if (filter.q.len)
+        mask_refuse(call, "q");
     return filter;
 }
 
@@ -95,20 +98,31 @@ static enum status read_letters(struct engine *engine, struct store *store, void
     return STATUS_OK;
 }
 
+static enum status listed(struct call *call, enum status status)
+{
+    const struct letter_page *page = call->state;
+    if (status != STATUS_OK)
+        return status;
+    jsonw_array(&call->out);
+    for (size_t i = 0; i < page->count && status == STATUS_OK; i++)
+        status =
+            print_letter(&call->out, &page->views[i], call_mask(call), &call->arena, &call->err);
+    jsonw_array_end(&call->out);
+    if (page->more && page->count)
+        call->answer->cursor = page->views[page->count - 1].letter.position;
+    return status;
+}
+
 enum status dlq_list(struct call *call)
 {
-    struct letter_page page = {.filter = read_filter(call)};
+    struct letter_page *page = call_alloc(call, sizeof(*page));
+    if (!page)
+        return call->status;
+    page->filter = read_filter(call);
+    page->filter.limit++;
     if (call->status != STATUS_OK)
         return call->status;
-    page.filter.limit++;
-    enum status status = call_read(call, read_letters, &page, &call->arena);
-    jsonw_array(&call->out);
-    for (size_t i = 0; i < page.count && status == STATUS_OK; i++)
-        status = print_letter(&call->out, &page.views[i], &call->arena, &call->err);
-    jsonw_array_end(&call->out);
-    if (page.more && page.count)
-        call->answer->cursor = page.views[page.count - 1].letter.position;
-    return status;
+    return call_read_then(call, read_letters, page, listed);
 }
 
 /* ---- look ------------------------------------------------------------------------------------ */
@@ -130,15 +144,22 @@ static enum status read_letter(struct engine *engine, struct store *store, void 
     return letter_view_read(store, &letter, arena, &query->view, err);
 }
 
-enum status dlq_get(struct call *call)
+static enum status got(struct call *call, enum status status)
 {
-    struct letter_query query = {.dlq_id = call->id};
-    enum status status = call_read(call, read_letter, &query, &call->arena);
+    const struct letter_query *query = call->state;
     if (status == STATUS_NOT_FOUND)
         return err_set(&call->err, status, "dlq entry not found");
     if (status != STATUS_OK)
         return status;
-    return print_letter(&call->out, &query.view, &call->arena, &call->err);
+    return print_letter(&call->out, &query->view, call_mask(call), &call->arena, &call->err);
+}
+
+enum status dlq_get(struct call *call)
+{
+    struct letter_query *query = call_alloc(call, sizeof(*query));
+    if (query)
+        query->dlq_id = call->id;
+    return call_read_then(call, read_letter, query, got);
 }
 
 struct like_query {
@@ -157,25 +178,34 @@ static enum status read_like(struct engine *engine, struct store *store, void *c
                               err);
 }
 
-/* dlq_like lists dlq_ids that begin with a prefix: for "did you mean". */
-enum status dlq_like(struct call *call)
+static enum status liked(struct call *call, enum status status)
 {
-    struct like_query query = {.prefix = query_text(call, "prefix"), .max = query_limit(call)};
-    if (query.prefix.len == 0)
-        call_fail(call, STATUS_INVALID, "prefix: is required");
-    if (call->status != STATUS_OK)
-        return call->status;
-    enum status status = call_read(call, read_like, &query, &call->arena);
+    const struct like_query *query = call->state;
     if (status != STATUS_OK)
         return status;
     jsonw_object(&call->out);
     jsonw_key(&call->out, "dlq_ids");
     jsonw_array(&call->out);
-    for (size_t i = 0; i < query.count; i++)
-        jsonw_string(&call->out, query.ids[i]);
+    for (size_t i = 0; i < query->count; i++)
+        jsonw_string(&call->out, query->ids[i]);
     jsonw_array_end(&call->out);
     jsonw_object_end(&call->out);
     return STATUS_OK;
+}
+
+/* dlq_like lists dlq_ids that begin with a prefix: for "did you mean". */
+enum status dlq_like(struct call *call)
+{
+    struct like_query *query = call_alloc(call, sizeof(*query));
+    if (!query)
+        return call->status;
+    query->prefix = query_text(call, "prefix");
+    query->max = query_limit(call);
+    if (query->prefix.len == 0)
+        call_fail(call, STATUS_INVALID, "prefix: is required");
+    if (call->status != STATUS_OK)
+        return call->status;
+    return call_read_then(call, read_like, query, liked);
 }
 
 /* ---- count ----------------------------------------------------------------------------------- */
@@ -187,33 +217,63 @@ static enum status read_counts(struct engine *engine, struct store *store, void 
     return counts_read(store, arena, ctx, err);
 }
 
-enum status dlq_stats(struct call *call)
+static enum status counted(struct call *call, enum status status)
 {
-    struct counts counts;
+    struct counts *counts = call->state;
     struct jsonw *out = &call->out;
-    enum status status = call_read(call, read_counts, &counts, &call->arena);
     if (status != STATUS_OK)
         return status;
     jsonw_object(out);
-    jsonw_put_int(out, "total", counts.total);
-    jsonw_put_int(out, "unrecovered", counts.unrecovered);
-    jsonw_put_int(out, "recoverable", counts.recoverable);
-    tally_print(&counts.by_reason, "by_reason", out);
-    tally_print(&counts.by_source, "by_source", out);
-    jsonw_put_int(out, "discarded", counts.by_state[LETTER_DISCARDED]);
+    jsonw_put_int(out, "total", counts->total);
+    jsonw_put_int(out, "unrecovered", counts->unrecovered);
+    jsonw_put_int(out, "recoverable", counts->recoverable);
+    tally_print(&counts->by_reason, "by_reason", out);
+    tally_print(&counts->by_source, "by_source", out);
+    jsonw_put_int(out, "discarded", counts->by_state[LETTER_DISCARDED]);
     jsonw_key(out, "by_state");
     jsonw_object(out);
     for (int state = 0; state < LETTER_STATE_COUNT; state++)
-        jsonw_put_int(out, letter_state_name((enum letter_state)state), counts.by_state[state]);
+        jsonw_put_int(out, letter_state_name((enum letter_state)state), counts->by_state[state]);
     jsonw_object_end(out);
-    tally_print(&counts.by_queue, "by_queue", out);
-    jsonw_put_instant(out, "oldest", counts.oldest);
-    jsonw_put_instant(out, "newest", counts.newest);
+    tally_print(&counts->by_queue, "by_queue", out);
+    jsonw_put_instant(out, "oldest", counts->oldest);
+    jsonw_put_instant(out, "newest", counts->newest);
     jsonw_object_end(out);
     return STATUS_OK;
 }
 
+enum status dlq_stats(struct call *call)
+{
+    return call_read_then(call, read_counts, call_alloc(call, sizeof(struct counts)), counted);
+}
+
 /* ---- act on one letter ----------------------------------------------------------------------- */
+
+/* struct letter_review: one letter, and what is done to it. */
+struct letter_review {
+    struct review_command command;
+    struct review_item item;
+};
+
+static enum status reviewed(struct call *call, enum status status)
+{
+    const struct letter_review *review = call->state;
+    const struct review_item *item = &review->item;
+    if (status != STATUS_OK)
+        return status;
+    if (item->status == STATUS_UNAVAILABLE)
+        call->http_status = 502;
+    if (item->status != STATUS_OK) {
+        struct slice why = review_refusal(item);
+        return err_set(&call->err, item->status, "%.*s", SLICE_ARG(why));
+    }
+    jsonw_object(&call->out);
+    jsonw_put_str(&call->out, "status", review_status_name(review->command.action));
+    jsonw_put_string(&call->out, "dlq_id", call->id);
+    jsonw_put_text(&call->out, "compensation", item->compensation);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
+}
 
 /* dlq_review carries out the action of the route.  A letter from elsewhere goes back there: when
  * that cannot be reached the answer is 502, and the letter stays dead. */
@@ -221,26 +281,14 @@ enum status dlq_review(struct call *call)
 {
     enum review_action action = (enum review_action)call->argument;
     struct json body = body_object(call, review_members(action));
-    struct review_command command;
-    struct review_item item = {.dlq_id = call->id};
-    review_read(call, body, action, SLICE("api-retry"), &command);
+    struct letter_review *review = call_alloc(call, sizeof(*review));
+    if (!review)
+        return call->status;
+    review_read(call, body, action, SLICE("api-retry"), &review->command);
     if (call->status != STATUS_OK)
         return call->status;
-    command.items = &item;
-    command.count = 1;
-    enum status status = call_run(call, &command.command);
-    if (status != STATUS_OK)
-        return status;
-    if (item.status == STATUS_UNAVAILABLE)
-        call->http_status = 502;
-    if (item.status != STATUS_OK) {
-        struct slice why = review_refusal(&item);
-        return err_set(&call->err, item.status, "%.*s", SLICE_ARG(why));
-    }
-    jsonw_object(&call->out);
-    jsonw_put_str(&call->out, "status", review_status_name(action));
-    jsonw_put_string(&call->out, "dlq_id", call->id);
-    jsonw_put_text(&call->out, "compensation", item.compensation);
-    jsonw_object_end(&call->out);
-    return STATUS_OK;
+    review->item.dlq_id = call->id;
+    review->command.items = &review->item;
+    review->command.count = 1;
+    return call_then(call, &review->command.command, reviewed, review);
 }

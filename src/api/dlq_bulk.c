@@ -5,6 +5,7 @@
  * discard can be taken back, so it takes all. */
 #include "api/dlq_bulk.h"
 
+#include "api/mask.h"
 #include "api/print.h"
 #include "api/review.h"
 #include "api/routes.h"
@@ -156,6 +157,8 @@ static void read_expression(struct call *call, struct json body, struct choice *
     enum status status = filter_parse(text, &call->arena, &choice->selection.expression, &err);
     if (status != STATUS_OK)
         call_fail(call, status, "filter: %s", err.text);
+    else if (filter_reads_item(choice->selection.expression))
+        mask_refuse(call, "filter");
 }
 
 /* read_choice reads exactly one of ids, job_id, fingerprint and all. */

@@ -1,5 +1,6 @@
 /* groups: /api/v1/dlq/groups: letters that failed for the same cause, seen and treated as one. */
 #include "api/dlq_bulk.h"
+#include "api/mask.h"
 #include "api/print.h"
 #include "api/review.h"
 #include "api/routes.h"
@@ -8,6 +9,7 @@
 /* struct group_page: groups in the order of the store, the last seen first.  Those without a dead
  * letter are left out unless `all` asks for them. */
 struct group_page {
+    const struct redaction *mask;
     bool all;
     int64_t cursor;
     size_t limit;
@@ -48,32 +50,42 @@ static enum status read_groups(struct engine *engine, struct store *store, void 
             return status;
         take(page, found, count);
         if (count <= page->limit)
-            return STATUS_OK;
+            return mask_groups(page->mask, store, page->groups, page->count, arena, err);
     }
     page->more = true;
+    return mask_groups(page->mask, store, page->groups, page->count, arena, err);
+}
+
+static enum status listed(struct call *call, enum status status)
+{
+    const struct group_page *page = call->state;
+    if (status != STATUS_OK)
+        return status;
+    jsonw_array(&call->out);
+    for (size_t i = 0; i < page->count; i++)
+        print_group(&call->out, &page->groups[i]);
+    jsonw_array_end(&call->out);
+    if (page->more)
+        call->answer->cursor = page->cursor;
     return STATUS_OK;
 }
 
 enum status groups_list(struct call *call)
 {
-    struct group_page page = {.all = query_tristate(call, "all") == YES,
-                              .cursor = query_cursor(call),
-                              .limit = query_limit(call)};
+    struct group_page *page = call_alloc(call, sizeof(*page));
+    if (!page)
+        return call->status;
+    page->mask = call_mask(call);
+    page->all = query_tristate(call, "all") == YES;
+    page->cursor = query_cursor(call);
+    page->limit = query_limit(call);
     if (call->status != STATUS_OK)
         return call->status;
-    enum status status = call_read(call, read_groups, &page, &call->arena);
-    if (status != STATUS_OK)
-        return status;
-    jsonw_array(&call->out);
-    for (size_t i = 0; i < page.count; i++)
-        print_group(&call->out, &page.groups[i]);
-    jsonw_array_end(&call->out);
-    if (page.more)
-        call->answer->cursor = page.cursor;
-    return STATUS_OK;
+    return call_read_then(call, read_groups, page, listed);
 }
 
 struct group_query {
+    const struct redaction *mask;
     struct slice fingerprint;
     struct letter_group group;
 };
@@ -82,28 +94,33 @@ static enum status read_group(struct engine *engine, struct store *store, void *
                               struct arena *arena, struct err *err)
 {
     struct group_query *query = ctx;
-    return store->group_get(store, query->fingerprint, engine_now(engine), arena, &query->group,
-                            err);
+    enum status status =
+        store->group_get(store, query->fingerprint, engine_now(engine), arena, &query->group, err);
+    return status == STATUS_OK ? mask_groups(query->mask, store, &query->group, 1, arena, err)
+                               : status;
 }
 
-/* find_group reads the group that the path names. */
-static enum status find_group(struct call *call, struct letter_group *out)
+static enum status no_group(struct call *call)
 {
-    struct group_query query = {.fingerprint = call->id};
-    enum status status = call_read(call, read_group, &query, &call->arena);
+    return err_set(&call->err, STATUS_NOT_FOUND, "no group \"%.*s\"", SLICE_ARG(call->id));
+}
+
+static enum status got(struct call *call, enum status status)
+{
+    const struct group_query *query = call->state;
     if (status == STATUS_NOT_FOUND)
-        return err_set(&call->err, status, "no group \"%.*s\"", SLICE_ARG(call->id));
-    *out = query.group;
+        return no_group(call);
+    if (status == STATUS_OK)
+        print_group(&call->out, &query->group);
     return status;
 }
 
 enum status groups_get(struct call *call)
 {
-    struct letter_group group;
-    enum status status = find_group(call, &group);
-    if (status == STATUS_OK)
-        print_group(&call->out, &group);
-    return status;
+    struct group_query *query = call_alloc(call, sizeof(*query));
+    if (query)
+        *query = (struct group_query){.mask = call_mask(call), .fingerprint = call->id};
+    return call_read_then(call, read_group, query, got);
 }
 
 /* groups_review retries or discards exactly the letters that are in the group now. */
@@ -113,14 +130,17 @@ enum status groups_review(struct call *call)
     struct json body = body_object(call, action == REVIEW_RETRY ? "force " REVIEW_RETRY_MEMBERS
                                                                 : "force " REVIEW_MEMBERS);
     struct review_command command;
-    struct letter_group group;
+    struct group_query query = {.fingerprint = call->id};
     struct selection selection = {
         .filter = {.has_state = true, .state = LETTER_DEAD, .fingerprint = call->id}};
     review_read(call, body, action, SLICE("api-retry"), &command);
-    selection.machine = action == REVIEW_RETRY && !body_bool(call, body, "force", false);
+    bool force = body_bool(call, body, "force", false);
+    selection.machine = action == REVIEW_RETRY && !force;
     if (call->status != STATUS_OK)
         return call->status;
-    enum status status = find_group(call, &group);
+    enum status status = call_read(call, read_group, &query, &call->arena);
+    if (status == STATUS_NOT_FOUND)
+        return no_group(call);
     if (status == STATUS_OK)
         status = selection_freeze(call, &selection);
     if (status != STATUS_OK)
@@ -128,26 +148,32 @@ enum status groups_review(struct call *call)
     return bulk_answer(call, &command, &selection);
 }
 
+static enum status set(struct call *call, enum status status)
+{
+    const struct group_command *command = call->state;
+    if (status == STATUS_NOT_FOUND)
+        return no_group(call);
+    if (status != STATUS_OK)
+        return status;
+    jsonw_object(&call->out);
+    jsonw_put_str(&call->out, "status", group_status_name(command->status));
+    jsonw_put_string(&call->out, "fingerprint", call->id);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
+}
+
 /* groups_set says what a person thinks of the group; its letters stay as they are. */
 enum status groups_set(struct call *call)
 {
     struct json body = body_object(call, REVIEW_MEMBERS);
     struct slice actor = body_text(call, body, "actor", ENVELOPE_ID_MAX);
+    struct slice note = body_text(call, body, "note", BODY_NOTE_MAX);
+    struct group_command *command = call_alloc(call, sizeof(*command));
     if (call->status != STATUS_OK)
         return call->status;
-    struct group_command command = {.command = call_command(call, COMMAND_GROUP),
-                                    .fingerprint = call->id,
-                                    .status = (enum group_status)call->argument};
-    if (actor.len)
-        command.command.actor = actor;
-    enum status status = call_run(call, &command.command);
-    if (status == STATUS_NOT_FOUND)
-        return err_set(&call->err, status, "no group \"%.*s\"", SLICE_ARG(call->id));
-    if (status != STATUS_OK)
-        return status;
-    jsonw_object(&call->out);
-    jsonw_put_str(&call->out, "status", group_status_name(command.status));
-    jsonw_put_string(&call->out, "fingerprint", call->id);
-    jsonw_object_end(&call->out);
-    return STATUS_OK;
+    command->command = call_command_by(call, COMMAND_GROUP, actor);
+    command->fingerprint = call->id;
+    command->note = note;
+    command->status = (enum group_status)call->argument;
+    return call_then(call, &command->command, set, command);
 }

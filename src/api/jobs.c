@@ -18,6 +18,8 @@ struct push_entry {
 
 /* struct push: the entries in the request's order, and those of them that the engine is given. */
 struct push {
+    struct push_command command;
+    bool many; /* of an array or NDJSON: each has an answer of its own */
     struct push_entry *entries;
     size_t count;
     struct push_item *items;
@@ -124,31 +126,39 @@ static enum status answer_one(struct call *call, const struct push_entry *entry)
     return err_set(&call->err, entry->status, "%.*s", SLICE_ARG(entry->error));
 }
 
+static enum status pushed(struct call *call, enum status status)
+{
+    struct push *push = call->state;
+    if (status != STATUS_OK)
+        return status;
+    for (size_t i = 0; i < push->count; i++)
+        settle(&push->entries[i]);
+    if (push->many) {
+        answer_many(call, push);
+        return STATUS_OK;
+    }
+    BUG_ON(push->count != 1);
+    return answer_one(call, &push->entries[0]);
+}
+
 enum status jobs_push(struct call *call)
 {
     struct entries entries;
-    struct push push = {0};
+    struct push *push = call_alloc(call, sizeof(*push));
+    if (!push)
+        return call->status;
     enum status status = entries_open(&entries, call);
     if (status == STATUS_OK)
-        status = read_entries(call, &entries, &push);
+        status = read_entries(call, &entries, push);
     if (status != STATUS_OK)
         return status;
-    if (push.item_count) {
-        struct push_command command = {.command = call_command(call, COMMAND_PUSH),
-                                       .items = push.items,
-                                       .count = push.item_count};
-        status = call_run(call, &command.command);
-        if (status != STATUS_OK)
-            return status;
-    }
-    for (size_t i = 0; i < push.count; i++)
-        settle(&push.entries[i]);
-    if (!entries.many) {
-        BUG_ON(push.count != 1);
-        return answer_one(call, &push.entries[0]);
-    }
-    answer_many(call, &push);
-    return STATUS_OK;
+    push->many = entries.many;
+    push->command = (struct push_command){.command = call_command(call, COMMAND_PUSH),
+                                          .items = push->items,
+                                          .count = push->item_count};
+    call->state = push;
+    return push->item_count ? call_then(call, &push->command.command, pushed, push)
+                            : pushed(call, STATUS_OK);
 }
 
 /* ---- look and list --------------------------------------------------------------------------- */
@@ -174,15 +184,22 @@ static enum status read_job(struct engine *engine, struct store *store, void *ct
     return job_view_read(engine, store, &row, arena, &query->view, err);
 }
 
-enum status jobs_get(struct call *call)
+static enum status got(struct call *call, enum status status)
 {
-    struct job_query query = {.job_id = call->id};
-    enum status status = call_read(call, read_job, &query, &call->arena);
+    const struct job_query *query = call->state;
     if (status == STATUS_NOT_FOUND)
         return no_job(call);
     if (status == STATUS_OK)
-        print_job(&call->out, &query.view);
+        status = print_job(&call->out, &query->view, call_mask(call), &call->arena, &call->err);
     return status;
+}
+
+enum status jobs_get(struct call *call)
+{
+    struct job_query *query = call_alloc(call, sizeof(*query));
+    if (query)
+        query->job_id = call->id;
+    return call_read_then(call, read_job, query, got);
 }
 
 struct job_page {
@@ -203,58 +220,76 @@ static enum status read_jobs(struct engine *engine, struct store *store, void *c
                            &page->rows, &page->count, err);
 }
 
-enum status jobs_list(struct call *call)
+static enum status listed(struct call *call, enum status status)
 {
-    struct slice state_name = query_text(call, "state");
-    enum job_state state;
-    struct job_page page = {.state = -1,
-                            .queue = query_text(call, "queue"),
-                            .cursor = query_cursor(call),
-                            .limit = query_limit(call)};
-    if (state_name.len && !job_state_from_name(state_name, &state))
-        return call_fail(call, STATUS_INVALID,
-                         "state: must be pending, scheduled, running, done, cancelled or dead, "
-                         "not \"%.*s\"",
-                         SLICE_ARG(state_name));
-    if (state_name.len)
-        page.state = (int)state;
-    if (call->status != STATUS_OK)
-        return call->status;
-    enum status status = call_read(call, read_jobs, &page, &call->arena);
+    struct job_page *page = call->state;
     if (status != STATUS_OK)
         return status;
-    if (page.count > page.limit) {
-        page.count = page.limit;
-        call->answer->cursor = page.rows[page.count - 1].job.seq;
+    if (page->count > page->limit) {
+        page->count = page->limit;
+        call->answer->cursor = page->rows[page->count - 1].job.seq;
     }
     jsonw_array(&call->out);
-    for (size_t i = 0; i < page.count; i++)
-        print_job_row(&call->out, &page.rows[i]);
+    for (size_t i = 0; i < page->count; i++)
+        print_job_row(&call->out, &page->rows[i]);
     jsonw_array_end(&call->out);
     return STATUS_OK;
 }
 
-/* ---- cancel ---------------------------------------------------------------------------------- */
-
-enum status jobs_cancel(struct call *call)
+/* read_job_state reads the state; -1: any. */
+static int read_job_state(struct call *call)
 {
-    struct json body = body_object(call, "actor");
-    struct slice actor = body_text(call, body, "actor", ENVELOPE_ID_MAX);
+    struct slice name = query_text(call, "state");
+    enum job_state state;
+    if (name.len == 0)
+        return -1;
+    if (job_state_from_name(name, &state))
+        return (int)state;
+    call_fail(call, STATUS_INVALID,
+              "state: must be pending, scheduled, running, done, cancelled or dead, not \"%.*s\"",
+              SLICE_ARG(name));
+    return -1;
+}
+
+enum status jobs_list(struct call *call)
+{
+    struct job_page *page = call_alloc(call, sizeof(*page));
+    if (!page)
+        return call->status;
+    *page = (struct job_page){.state = read_job_state(call),
+                              .queue = query_text(call, "queue"),
+                              .cursor = query_cursor(call),
+                              .limit = query_limit(call)};
     if (call->status != STATUS_OK)
         return call->status;
-    struct cancel_command command = {.command = call_command(call, COMMAND_CANCEL),
-                                     .job_id = call->id};
-    if (actor.len)
-        command.command.actor = actor;
-    enum status status = call_run(call, &command.command);
+    return call_read_then(call, read_jobs, page, listed);
+}
+
+/* ---- cancel ---------------------------------------------------------------------------------- */
+
+static enum status cancelled(struct call *call, enum status status)
+{
+    const struct cancel_command *command = call->state;
     if (status == STATUS_NOT_FOUND)
         return no_job(call);
     if (status != STATUS_OK)
         return status;
     jsonw_object(&call->out);
     jsonw_put_string(&call->out, "job_id", call->id);
-    jsonw_put_str(&call->out, "state", job_state_name(command.state));
-    jsonw_put_bool(&call->out, "cancel_requested", command.state == JOB_RUNNING);
+    jsonw_put_str(&call->out, "state", job_state_name(command->state));
+    jsonw_put_bool(&call->out, "cancel_requested", command->state == JOB_RUNNING);
     jsonw_object_end(&call->out);
     return STATUS_OK;
+}
+
+enum status jobs_cancel(struct call *call)
+{
+    struct json body = body_object(call, "actor");
+    struct slice actor = body_text(call, body, "actor", ENVELOPE_ID_MAX);
+    struct cancel_command *command = call_alloc(call, sizeof(*command));
+    if (call->status != STATUS_OK)
+        return call->status;
+    command->command = call_command_by(call, COMMAND_CANCEL, actor);
+    command->job_id = call->id;
+    return call_then(call, &command->command, cancelled, command);
 }

@@ -47,31 +47,41 @@ static void print_lease(struct jsonw *out, const struct lease *lease)
     jsonw_object_end(out);
 }
 
-enum status leases_take(struct call *call)
+static enum status taken(struct call *call, enum status status)
 {
-    struct json body = body_object(call, NULL);
-    struct lease_command command = {.command = call_command(call, COMMAND_LEASE),
-                                    .worker_id = worker_id(call, body)};
-    command.query.queues =
-        body_texts(call, body, "queues", NAMES_MAX, ENVELOPE_QUEUE_MAX, &command.query.queue_count);
-    command.query.capabilities = body_texts(call, body, "capabilities", NAMES_MAX, ENVELOPE_ID_MAX,
-                                            &command.query.capability_count);
-    command.max = (size_t)body_int(call, body, "count", 1, LEASE_COUNT_MAX, 1);
-    command.lease = span_ms(body_int(call, body, "lease_ms", 1, LEASE_MS_MAX, 0));
-    command.wait = span_ms(body_int(call, body, "wait_ms", 0, WAIT_MS_MAX, 0));
-    if (call->status != STATUS_OK)
-        return call->status;
-    enum status status = call_run(call, &command.command);
+    struct lease_command *command = call->state;
     if (status != STATUS_OK)
         return status;
+    call->leased = command;
     jsonw_object(&call->out);
     jsonw_key(&call->out, "leases");
     jsonw_array(&call->out);
-    for (size_t i = 0; i < command.count; i++)
-        print_lease(&call->out, &command.leases[i]);
+    for (size_t i = 0; i < command->count; i++)
+        print_lease(&call->out, &command->leases[i]);
     jsonw_array_end(&call->out);
     jsonw_object_end(&call->out);
     return STATUS_OK;
+}
+
+enum status leases_take(struct call *call)
+{
+    struct lease_command *command = call_alloc(call, sizeof(*command));
+    if (!command)
+        return call->status;
+    struct json body = body_object(call, NULL);
+    struct ready_query *query = &command->query;
+    command->command = call_command(call, COMMAND_LEASE);
+    command->worker_id = worker_id(call, body);
+    query->queues =
+        body_texts(call, body, "queues", NAMES_MAX, ENVELOPE_QUEUE_MAX, &query->queue_count);
+    query->capabilities = body_texts(call, body, "capabilities", NAMES_MAX, ENVELOPE_ID_MAX,
+                                     &query->capability_count);
+    command->max = (size_t)body_int(call, body, "count", 1, LEASE_COUNT_MAX, 1);
+    command->lease = span_ms(body_int(call, body, "lease_ms", 1, LEASE_MS_MAX, 0));
+    command->wait = span_ms(body_int(call, body, "wait_ms", 0, WAIT_MS_MAX, 0));
+    if (call->status != STATUS_OK)
+        return call->status;
+    return call_then(call, &command->command, taken, command);
 }
 
 /* print_outcomes prints the ids of the leases with one outcome. */
@@ -87,64 +97,74 @@ static void print_outcomes(struct jsonw *out, const char *key,
     jsonw_array_end(out);
 }
 
-enum status leases_heartbeat(struct call *call)
+static enum status kept(struct call *call, enum status status)
 {
-    struct json body = body_object(call, NULL);
-    struct heartbeat_command command = {.command = call_command(call, COMMAND_HEARTBEAT),
-                                        .worker_id = worker_id(call, body)};
-    struct slice *ids = lease_ids(call, body, &command.count);
-    command.lease = span_ms(body_int(call, body, "lease_ms", 1, LEASE_MS_MAX, 0));
-    if (call->status != STATUS_OK)
-        return call->status;
-    command.items = arena_array(&call->arena, command.count + 1, sizeof(*command.items));
-    if (!command.items)
-        return err_no_memory(&call->err);
-    for (size_t i = 0; i < command.count; i++)
-        command.items[i].lease_id = ids[i];
-    enum status status = call_run(call, &command.command);
+    const struct heartbeat_command *command = call->state;
     if (status != STATUS_OK)
         return status;
     jsonw_object(&call->out);
-    print_outcomes(&call->out, "extended", &command, HEARTBEAT_EXTENDED);
-    print_outcomes(&call->out, "lost", &command, HEARTBEAT_LOST);
-    print_outcomes(&call->out, "cancelled", &command, HEARTBEAT_CANCELLED);
+    print_outcomes(&call->out, "extended", command, HEARTBEAT_EXTENDED);
+    print_outcomes(&call->out, "lost", command, HEARTBEAT_LOST);
+    print_outcomes(&call->out, "cancelled", command, HEARTBEAT_CANCELLED);
     jsonw_object_end(&call->out);
     return STATUS_OK;
 }
 
-static void print_ids(struct jsonw *out, const char *key, const struct slice *ids,
-                      const bool *released, size_t count, bool which)
+enum status leases_heartbeat(struct call *call)
+{
+    struct json body = body_object(call, NULL);
+    struct heartbeat_command *command = call_alloc(call, sizeof(*command));
+    if (!command)
+        return call->status;
+    command->command = call_command(call, COMMAND_HEARTBEAT);
+    command->worker_id = worker_id(call, body);
+    struct slice *ids = lease_ids(call, body, &command->count);
+    command->lease = span_ms(body_int(call, body, "lease_ms", 1, LEASE_MS_MAX, 0));
+    command->items = call_alloc(call, (command->count + 1) * sizeof(*command->items));
+    if (call->status != STATUS_OK)
+        return call->status;
+    for (size_t i = 0; i < command->count; i++)
+        command->items[i].lease_id = ids[i];
+    return call_then(call, &command->command, kept, command);
+}
+
+/* print_released prints the ids of the leases that were (or were not) given back. */
+static void print_released(struct jsonw *out, const char *key,
+                           const struct release_command *command, bool released)
 {
     jsonw_key(out, key);
     jsonw_array(out);
-    for (size_t i = 0; i < count; i++) {
-        if (released[i] == which)
-            jsonw_string(out, ids[i]);
+    for (size_t i = 0; i < command->count; i++) {
+        if ((command->items[i].status == STATUS_OK) == released)
+            jsonw_string(out, command->items[i].lease_id);
     }
     jsonw_array_end(out);
+}
+
+static enum status given_back(struct call *call, enum status status)
+{
+    const struct release_command *command = call->state;
+    if (status != STATUS_OK)
+        return status;
+    jsonw_object(&call->out);
+    print_released(&call->out, "released", command, true);
+    print_released(&call->out, "lost", command, false);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
 }
 
 enum status leases_release(struct call *call)
 {
     struct json body = body_object(call, NULL);
-    size_t count;
-    struct slice *ids = lease_ids(call, body, &count);
+    struct release_command *command = call_alloc(call, sizeof(*command));
+    if (!command)
+        return call->status;
+    command->command = call_command(call, COMMAND_RELEASE);
+    struct slice *ids = lease_ids(call, body, &command->count);
+    command->items = call_alloc(call, (command->count + 1) * sizeof(*command->items));
     if (call->status != STATUS_OK)
         return call->status;
-    bool *released = arena_array(&call->arena, count + 1, sizeof(*released));
-    if (!released)
-        return err_no_memory(&call->err);
-    for (size_t i = 0; i < count; i++) {
-        struct release_command command = {.command = call_command(call, COMMAND_RELEASE),
-                                          .lease_id = ids[i]};
-        enum status status = call_run(call, &command.command);
-        if (status != STATUS_OK && status != STATUS_LEASE_LOST)
-            return status;
-        released[i] = status == STATUS_OK;
-    }
-    jsonw_object(&call->out);
-    print_ids(&call->out, "released", ids, released, count, true);
-    print_ids(&call->out, "lost", ids, released, count, false);
-    jsonw_object_end(&call->out);
-    return STATUS_OK;
+    for (size_t i = 0; i < command->count; i++)
+        command->items[i].lease_id = ids[i];
+    return call_then(call, &command->command, given_back, command);
 }

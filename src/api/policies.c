@@ -61,22 +61,33 @@ static enum status unknown(struct call *call, const struct policy_page *page, st
     return STATUS_NOT_FOUND;
 }
 
-enum status policies_find(struct call *call, struct slice name, struct policy *out)
+/* pick finds a policy by name: the stored one, else the preset. */
+static enum status pick(struct call *call, const struct policy_page *page, struct slice name,
+                        struct policy *out)
 {
-    struct policy_page page;
     const char *preset;
     struct slice json;
-    enum status status = call_read(call, read_policies, &page, &call->arena);
-    if (status != STATUS_OK)
-        return status;
-    const struct stored_policy *stored = find_stored(&page, name);
+    const struct stored_policy *stored = find_stored(page, name);
     if (stored)
         return parse(call, stored->name, stored->version, stored->body, out);
     for (size_t i = 0; policy_preset(i, &preset, &json); i++) {
         if (slice_is(name, preset))
             return parse(call, slice_of(preset), 0, json, out);
     }
-    return unknown(call, &page, name);
+    return unknown(call, page, name);
+}
+
+enum status policies_find(struct call *call, struct slice name, struct policy *out)
+{
+    struct policy_page page;
+    enum status status = call_read(call, read_policies, &page, &call->arena);
+    return status == STATUS_OK ? pick(call, &page, name, out) : status;
+}
+
+/* ask reads the stored policies; `next` finds them in call->state. */
+static enum status ask(struct call *call, call_next next)
+{
+    return call_read_then(call, read_policies, call_alloc(call, sizeof(struct policy_page)), next);
 }
 
 /* ---- the requests ---------------------------------------------------------------------------- */
@@ -91,58 +102,82 @@ static enum status print_one(struct call *call, struct slice name, int64_t versi
     return status;
 }
 
-enum status policies_list(struct call *call)
+static enum status listed(struct call *call, enum status status)
 {
-    struct policy_page page;
+    const struct policy_page *page = call->state;
     const char *preset;
     struct slice json;
-    enum status status = call_read(call, read_policies, &page, &call->arena);
-    if (status != STATUS_OK)
-        return status;
     jsonw_array(&call->out);
-    for (size_t i = 0; policy_preset(i, &preset, &json) && status == STATUS_OK; i++) {
-        if (!find_stored(&page, slice_of(preset)))
+    for (size_t i = 0; status == STATUS_OK && policy_preset(i, &preset, &json); i++) {
+        if (!find_stored(page, slice_of(preset)))
             status = print_one(call, slice_of(preset), 0, json);
     }
-    for (size_t i = 0; i < page.count && status == STATUS_OK; i++)
-        status = print_one(call, page.stored[i].name, page.stored[i].version, page.stored[i].body);
+    for (size_t i = 0; status == STATUS_OK && i < page->count; i++) {
+        const struct stored_policy *stored = &page->stored[i];
+        status = print_one(call, stored->name, stored->version, stored->body);
+    }
     jsonw_array_end(&call->out);
     return status;
 }
 
-enum status policies_get(struct call *call)
+enum status policies_list(struct call *call)
+{
+    return ask(call, listed);
+}
+
+static enum status got(struct call *call, enum status status)
 {
     struct policy policy;
-    enum status status = policies_find(call, call->id, &policy);
+    if (status == STATUS_OK)
+        status = pick(call, call->state, call->id, &policy);
     if (status == STATUS_OK)
         policy_print(&policy, &call->out);
     return status;
 }
 
-enum status policies_put(struct call *call)
+enum status policies_get(struct call *call)
 {
+    return ask(call, got);
+}
+
+/* struct policy_put: a policy on its way in. */
+struct policy_put {
+    struct policy_command command;
     struct policy policy;
-    enum status status = parse(call, call->id, 0, call->request->body, &policy);
+};
+
+static enum status put(struct call *call, enum status status)
+{
+    struct policy_put *put = call->state;
     if (status != STATUS_OK)
         return status;
-    struct policy_command command = {.command = call_command(call, COMMAND_POLICY),
-                                     .name = call->id,
-                                     .body = call->request->body};
-    status = call_run(call, &command.command);
-    if (status != STATUS_OK)
-        return status;
-    policy.version = command.version;
-    policy_print(&policy, &call->out);
+    put->policy.version = put->command.version;
+    policy_print(&put->policy, &call->out);
     return STATUS_OK;
 }
 
-/* policies_explain prints the delays before attempt 2, 3, ..., as they are before jitter. */
-enum status policies_explain(struct call *call)
+enum status policies_put(struct call *call)
+{
+    struct policy_put *own = call_alloc(call, sizeof(*own));
+    if (!own)
+        return call->status;
+    enum status status = parse(call, call->id, 0, call->request->body, &own->policy);
+    if (status != STATUS_OK)
+        return status;
+    own->command = (struct policy_command){.command = call_command(call, COMMAND_POLICY),
+                                           .name = call->id,
+                                           .body = call->request->body};
+    return call_then(call, &own->command.command, put, own);
+}
+
+/* explained prints the delays before attempt 2, 3, ..., as they are before jitter. */
+static enum status explained(struct call *call, enum status status)
 {
     struct policy policy = {0};
     struct span total = {0};
     struct jsonw *out = &call->out;
-    enum status status = policies_find(call, call->id, &policy);
+    if (status == STATUS_OK)
+        status = pick(call, call->state, call->id, &policy);
     if (status != STATUS_OK)
         return status;
     jsonw_object(out);
@@ -161,4 +196,9 @@ enum status policies_explain(struct call *call)
     jsonw_put_bool(out, "jitter", policy.jitter != JITTER_NONE);
     jsonw_object_end(out);
     return STATUS_OK;
+}
+
+enum status policies_explain(struct call *call)
+{
+    return ask(call, explained);
 }

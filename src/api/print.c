@@ -1,6 +1,7 @@
 /* print: the shapes of the contract, in one place. */
 #include "api/print.h"
 
+#include "api/mask.h"
 #include "api/payload.h"
 
 /* put_or_null writes a text, or null when it is empty. */
@@ -106,8 +107,9 @@ static void print_map_fields(struct jsonw *out, const struct letter_view *view,
     jsonw_put_raw(out, "worktree_artifacts", letter->artifacts);
 }
 
-enum status print_letter(struct jsonw *out, const struct letter_view *view, struct arena *arena,
-                         struct err *err)
+/* put_letter prints a letter as the view has it. */
+static enum status put_letter(struct jsonw *out, const struct letter_view *view,
+                              struct arena *arena, struct err *err)
 {
     const struct letter *letter = &view->letter;
     struct payload payload = payload_of(view->body);
@@ -131,6 +133,14 @@ enum status print_letter(struct jsonw *out, const struct letter_view *view, stru
         jsonw_put_str(out, "payload_encoding", payload.encoding);
     jsonw_object_end(out);
     return STATUS_OK;
+}
+
+enum status print_letter(struct jsonw *out, const struct letter_view *view,
+                         const struct redaction *mask, struct arena *arena, struct err *err)
+{
+    struct letter_view shown = *view;
+    enum status status = mask_letter(mask, &shown, arena, err);
+    return status == STATUS_OK ? put_letter(out, &shown, arena, err) : status;
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
@@ -164,7 +174,8 @@ void print_job_row(struct jsonw *out, const struct job_row *row)
     jsonw_object_end(out);
 }
 
-void print_job(struct jsonw *out, const struct job_view *view)
+/* put_job prints a job as the view has it. */
+static void put_job(struct jsonw *out, const struct job_view *view)
 {
     struct payload payload = payload_of(view->body);
     jsonw_object(out);
@@ -187,6 +198,16 @@ void print_job(struct jsonw *out, const struct job_view *view)
         jsonw_array_end(out);
     }
     jsonw_object_end(out);
+}
+
+enum status print_job(struct jsonw *out, const struct job_view *view, const struct redaction *mask,
+                      struct arena *arena, struct err *err)
+{
+    struct job_view shown = *view;
+    enum status status = mask_job(mask, &shown, arena, err);
+    if (status == STATUS_OK)
+        put_job(out, &shown);
+    return status;
 }
 
 /* ---- groups, events, queues -------------------------------------------------------------------

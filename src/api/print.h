@@ -5,13 +5,15 @@
 
 #include "api/view.h"
 
-/* print_letter prints a whole letter. */
-enum status print_letter(struct jsonw *out, const struct letter_view *view, struct arena *arena,
-                         struct err *err);
+/* print_letter prints a whole letter; what `mask` names (NULL: nothing) is not shown. */
+enum status print_letter(struct jsonw *out, const struct letter_view *view,
+                         const struct redaction *mask, struct arena *arena, struct err *err);
 
-/* print_job_row prints a job as listings show it; print_job also its attempts and envelope. */
+/* print_job_row prints a job as listings show it; print_job also its attempts and envelope, with
+ * what `mask` names (NULL: nothing) not shown. */
 void print_job_row(struct jsonw *out, const struct job_row *row);
-void print_job(struct jsonw *out, const struct job_view *view);
+enum status print_job(struct jsonw *out, const struct job_view *view, const struct redaction *mask,
+                      struct arena *arena, struct err *err);
 
 void print_group(struct jsonw *out, const struct letter_group *group);
 const char *group_status_name(enum group_status status);

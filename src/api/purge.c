@@ -35,14 +35,13 @@ static enum status choose(void *ctx, const struct letter_view *view)
 
 static enum status run_chunk(struct purge *purge, struct id_chunk *chunk, struct arena *arena)
 {
-    struct purge_command command = {.command = call_command(purge->call, COMMAND_PURGE),
+    struct purge_command command = {.command =
+                                        call_command_by(purge->call, COMMAND_PURGE, purge->actor),
                                     .dlq_ids = &chunk->ids[chunk->begin],
                                     .count = SELECT_CHUNK - chunk->begin,
                                     /* choose() has left out what only force may take. */
                                     .force = true};
     command.command.arena = arena;
-    if (purge->actor.len)
-        command.command.actor = purge->actor;
     enum status status = call_run(purge->call, &command.command);
     if (status == STATUS_OK) {
         purge->purged += (int64_t)command.purged;

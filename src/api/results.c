@@ -20,6 +20,7 @@ struct report {
 };
 
 struct reports {
+    struct resolve_command command;
     struct report *reports;
     size_t count;
     struct result_item *items;
@@ -191,27 +192,36 @@ static void print_report(struct jsonw *out, const struct report *report)
     jsonw_object_end(out);
 }
 
-enum status results_report(struct call *call)
+static enum status reported(struct call *call, enum status status)
 {
-    struct entries entries;
-    struct reports all = {0};
-    enum status status = entries_open(&entries, call);
-    if (status == STATUS_OK)
-        status = read_reports(call, &entries, &all);
-    if (status == STATUS_OK && all.item_count) {
-        struct resolve_command command = {.command = call_command(call, COMMAND_RESOLVE),
-                                          .items = all.items,
-                                          .count = all.item_count};
-        status = call_run(call, &command.command);
-    }
+    const struct reports *all = call->state;
     if (status != STATUS_OK)
         return status;
     jsonw_object(&call->out);
     jsonw_key(&call->out, "results");
     jsonw_array(&call->out);
-    for (size_t i = 0; i < all.count; i++)
-        print_report(&call->out, &all.reports[i]);
+    for (size_t i = 0; i < all->count; i++)
+        print_report(&call->out, &all->reports[i]);
     jsonw_array_end(&call->out);
     jsonw_object_end(&call->out);
     return STATUS_OK;
+}
+
+enum status results_report(struct call *call)
+{
+    struct entries entries;
+    struct reports *all = call_alloc(call, sizeof(*all));
+    if (!all)
+        return call->status;
+    enum status status = entries_open(&entries, call);
+    if (status == STATUS_OK)
+        status = read_reports(call, &entries, all);
+    if (status != STATUS_OK)
+        return status;
+    all->command = (struct resolve_command){.command = call_command(call, COMMAND_RESOLVE),
+                                            .items = all->items,
+                                            .count = all->item_count};
+    call->state = all;
+    return all->item_count ? call_then(call, &all->command.command, reported, all)
+                           : reported(call, STATUS_OK);
 }

@@ -1,6 +1,7 @@
 /* review: reading the body of a review action. */
 #include "api/review.h"
 
+#include "api/mask.h"
 #include "core/envelope.h"
 
 const char *review_members(enum review_action action)
@@ -12,6 +13,7 @@ const char *review_members(enum review_action action)
 static void read_edit(struct call *call, struct json body, struct review_command *command)
 {
     command->patch = body_json(call, body, "patch", JSON_ARRAY).raw;
+    mask_check_patch(call, command->patch);
     command->merge = body_json(call, body, "merge", JSON_OBJECT).raw;
     command->queue = body_text(call, body, "queue", ENVELOPE_QUEUE_MAX);
     command->policy = body_text(call, body, "policy", POLICY_NAME_MAX);
@@ -22,16 +24,15 @@ static void read_edit(struct call *call, struct json body, struct review_command
 void review_read(struct call *call, struct json body, enum review_action action, struct slice by,
                  struct review_command *command)
 {
-    *command =
-        (struct review_command){.command = call_command(call, COMMAND_REVIEW), .action = action};
     struct slice actor = body_text(call, body, "actor", ENVELOPE_ID_MAX);
-    command->note = body_text(call, body, "note", BODY_NOTE_MAX);
+    *command = (struct review_command){.command = call_command_by(call, COMMAND_REVIEW, actor),
+                                       .action = action,
+                                       .refuse_review = call->request->role < ROLE_REVIEWER,
+                                       .note = body_text(call, body, "note", BODY_NOTE_MAX)};
     if (action == REVIEW_RETRY) {
-        command->by = actor.len ? actor : by;
+        command->by = actor.len ? command->command.actor : by;
         read_edit(call, body, command);
     }
-    if (actor.len)
-        command->command.actor = actor;
 }
 
 struct slice review_refusal(const struct review_item *item)

@@ -66,6 +66,15 @@ enum status audit_list(struct call *call);
 enum status audit_head(struct call *call);
 enum status audit_verify(struct call *call);
 
+/* health.c */
+enum status health_live(struct call *call);
+enum status health_ready(struct call *call);
+enum status index_get(struct call *call);
+enum status openapi_get(struct call *call);
+
+/* metrics.c */
+enum status metrics_get(struct call *call);
+
 /* status.c */
 enum status status_get(struct call *call);
 

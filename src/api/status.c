@@ -1,6 +1,7 @@
 /* status: /api/v1/status: the station on one screen.  All of it comes from kept counters and the
  * index in memory: it costs the same whatever lies in the quarantine. */
 #include "api/counts.h"
+#include "api/mask.h"
 #include "api/print.h"
 #include "api/routes.h"
 
@@ -10,6 +11,7 @@
 #define HOUR_US (INT64_C(3600) * 1000000)
 
 struct summary {
+    const struct redaction *mask; /* of the groups' signatures */
     struct instant now;
     struct queue_info *queues;
     size_t queue_count;
@@ -39,6 +41,9 @@ static enum status read_summary(struct engine *engine, struct store *store, void
     if (status == STATUS_OK)
         status = store->group_list(store, summary->now, 0, RECENT_GROUPS, arena, &summary->groups,
                                    &summary->group_count, err);
+    if (status == STATUS_OK)
+        status =
+            mask_groups(summary->mask, store, summary->groups, summary->group_count, arena, err);
     if (status == STATUS_OK)
         status = store->letter_hours(store, summary->first_hour, arena, &summary->hours,
                                      &summary->hour_count, err);
@@ -122,19 +127,26 @@ static void print_letters(struct jsonw *out, struct summary *summary)
     jsonw_object_end(out);
 }
 
-enum status status_get(struct call *call)
+static enum status summed_up(struct call *call, enum status status)
 {
-    struct summary summary = {0};
+    struct summary *summary = call->state;
     struct jsonw *out = &call->out;
-    enum status status = call_read(call, read_summary, &summary, &call->arena);
     if (status != STATUS_OK)
         return status;
     jsonw_object(out);
-    jsonw_put_instant(out, "now", summary.now);
-    jsonw_put_int(out, "live", (int64_t)summary.live);
-    jsonw_put_int(out, "audit_seq", summary.seq);
-    print_states(out, &summary);
-    print_letters(out, &summary);
+    jsonw_put_instant(out, "now", summary->now);
+    jsonw_put_int(out, "live", (int64_t)summary->live);
+    jsonw_put_int(out, "audit_seq", summary->seq);
+    print_states(out, summary);
+    print_letters(out, summary);
     jsonw_object_end(out);
     return STATUS_OK;
+}
+
+enum status status_get(struct call *call)
+{
+    struct summary *summary = call_alloc(call, sizeof(*summary));
+    if (summary)
+        summary->mask = call_mask(call);
+    return call_read_then(call, read_summary, summary, summed_up);
 }

@@ -43,17 +43,16 @@ enum status letter_view_read(struct store *store, const struct letter *letter, s
                              struct letter_view *out, struct err *err)
 {
     struct letter_view view = {.letter = *letter};
-    struct slice *previous;
-    size_t count;
     enum status status = read_body(store, letter->envelope_seq, arena, &view.body, err);
     if (status == STATUS_OK)
-        status = read_previous(store, &letter->job, arena, &previous, &count, err);
+        status =
+            read_previous(store, &letter->job, arena, &view.previous, &view.previous_count, err);
     if (status == STATUS_OK)
         status = store->attempt_list(store, letter->job.seq, arena, &view.attempts,
                                      &view.attempt_count, err);
     if (status != STATUS_OK)
         return status;
-    view.original = count ? previous[0] : view.body;
+    view.original = view.previous_count ? view.previous[0] : view.body;
     *out = view;
     return status;
 }

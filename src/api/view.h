@@ -9,8 +9,10 @@
 
 struct letter_view {
     struct letter letter;
-    struct slice body;     /* the payload in force */
-    struct slice original; /* as it was pushed: the same, unless it was edited */
+    struct slice body;      /* the payload in force */
+    struct slice original;  /* as it was pushed: the same, unless it was edited */
+    struct slice *previous; /* the envelopes before the one in force, as pushed first */
+    size_t previous_count;
     struct attempt_record *attempts;
     size_t attempt_count;
 };

@@ -18,7 +18,7 @@ enum cli_exit {
     CLI_USAGE = 2,   /* wrong usage or bad input */
     CLI_MISSING = 3, /* not found */
     CLI_REFUSED = 4, /* policy, authorization, conflict, or nobody said yes */
-    CLI_STORE = 5    /* the store cannot be reached, read or written */
+    CLI_STORE = 5    /* the store or the server cannot be reached, read or written */
 };
 
 struct cli {
@@ -27,6 +27,8 @@ struct cli {
     struct out out;                /* standard output */
     struct config config;          /* of --config */
     struct connection *connection; /* opened by the first request */
+    const char *server;            /* --server; NULL: a data directory */
+    const char *token;             /* --token; NULL: none */
     const char *actor;             /* who asks: stands in the evidence */
     bool json;                     /* -o json */
     bool yes;                      /* --yes */
@@ -57,6 +59,10 @@ int cmd_policy_simulate(struct cli *cli);
 int cmd_audit_show(struct cli *cli);
 int cmd_audit_verify(struct cli *cli);
 int cmd_audit_export(struct cli *cli);
+int cmd_token_create(struct cli *cli);
+int cmd_token_list(struct cli *cli);
+int cmd_token_revoke(struct cli *cli);
+int cmd_serve(struct cli *cli);
 int cmd_status(struct cli *cli);
 int cmd_help(struct cli *cli);
 int cmd_completion(struct cli *cli);

@@ -50,6 +50,11 @@ const struct cli_flag cli_common_flags[] = {
     PATH("data", "DIR", HINT_DIR,
          "the data directory (default $LAZARET_DATA, else $XDG_DATA_HOME/lazaret, else "
          "~/.local/share/lazaret)"),
+    VALUE("server", "URL",
+          "ask the server at this address instead of using a data directory (default $LAZARET_URL; "
+          "SSL_CERT_FILE names the authorities that https trusts)"),
+    VALUE("token", "TOKEN",
+          "who asks the server (default $LAZARET_TOKEN, which other users cannot see)"),
     PATH("config", "FILE", HINT_FILE, "limits, retention and lock_wait_seconds, as YAML or JSON"),
     {.name = "output",
      .letter = 'o',
@@ -190,6 +195,23 @@ static const struct cli_example discard_examples[] = {
     {"Give a whole group up.", "lazaret dlq discard --group 3f2a9c41d0e7b865"},
     END_EXAMPLES};
 
+static const struct cli_flag serve_flags[] = {
+    VALUE("listen", "HOST:PORT", "where the API is (default 127.0.0.1:8700; port 0: any free one)"),
+    VALUE("store", "sqlite:PATH", "the store's file (default DIR/lazaret.db)"),
+    PATH("tokens", "FILE", HINT_FILE, "who may ask (default DIR/tokens.json; see \"token\")"),
+    PATH("tls-cert", "FILE", HINT_FILE, "the certificate for TLS, with its chain, as PEM"),
+    PATH("tls-key", "FILE", HINT_FILE, "its private key, as PEM"),
+    PATH("access-log", "FILE", HINT_FILE, "a JSON line for each request; - is standard error"),
+    SWITCH("metrics", "answer /metrics (the default)"), SWITCH("no-metrics", "do not"), END_FLAGS};
+
+static const struct cli_example serve_examples[] = {
+    {"On this machine.", "lazaret serve"},
+    {"For others, who show tokens, over TLS.",
+     "lazaret serve --listen 0.0.0.0:8700 --tls-cert cert.pem --tls-key key.pem"},
+    {"From another program: a free port, read from the line that says ready.",
+     "lazaret serve --data ./lazaret --listen 127.0.0.1:0"},
+    END_EXAMPLES};
+
 static const struct cli_flag note_flags[] = {
     VALUE("note", "TEXT", "why, in your words: it stands in the evidence"), END_FLAGS};
 
@@ -283,6 +305,30 @@ static const struct cli_flag audit_export_flags[] = {
 
 static const struct cli_example audit_export_examples[] = {
     {"The whole chain, one event a line.", "lazaret audit export audit.ndjson"}, END_EXAMPLES};
+
+#define ROLES "viewer worker operator reviewer admin"
+#define TOKENS_FLAG                                                                                \
+    PATH("tokens", "FILE", HINT_FILE,                                                              \
+         "the token file (default: what the configuration says, else tokens.json in the data "     \
+         "directory)")
+
+static const struct cli_flag token_create_flags[] = {
+    ONE_OF("role", "ROLE", ROLES, "what its bearer may do; required"),
+    VALUE("expires", "SPAN", "how long it is valid: 90s, 10m, 2h, 7d (default: until revoked)"),
+    TOKENS_FLAG, END_FLAGS};
+static const struct cli_flag token_flags[] = {TOKENS_FLAG, END_FLAGS};
+
+static const struct cli_example token_create_examples[] = {
+    {"A token for a worker, kept in a variable.", "T=$(lazaret token create ci --role worker)"},
+    {"One that ends by itself.", "lazaret token create ada --role operator --expires 30d"},
+    END_EXAMPLES};
+static const struct cli_example token_list_examples[] = {
+    {"Who may ask, and as what.", "lazaret token list"}, END_EXAMPLES};
+static const struct cli_example token_revoke_examples[] = {
+    {"Take a token back; a server notices within a second or two.", "lazaret token revoke ci"},
+    {"Replace one: the name is free again.",
+     "lazaret token revoke ci && lazaret token create ci --role worker"},
+    END_EXAMPLES};
 
 static const struct cli_example status_examples[] = {
     {"One screen: queues, states, dead letters, trend.", "lazaret status"}, END_EXAMPLES};
@@ -549,6 +595,63 @@ const struct cli_command cli_commands[] = {
      .operands_max = 1,
      .hint = HINT_FILE,
      .run = cmd_audit_export},
+    {.name = "token",
+     .operands = "COMMAND",
+     .summary = "decide who may ask a server, and as what",
+     .about = "A server whose token file exists answers only who shows a token. Each token has a "
+              "name, which stands in the evidence of everything that is done with it, and a role: "
+              "viewer looks, with redacted values masked; worker also pushes and leases jobs; "
+              "operator also retries, discards, pauses and edits policies; reviewer also handles "
+              "letters that need review and sees everything; admin also purges and clears.\n\n"
+              "The commands change the file alone. A server that runs sees the change by itself.",
+     .flags = no_flags,
+     .examples = no_examples},
+    {.name = "token create",
+     .operands = "NAME",
+     .summary = "make a token and print it, once",
+     .about = "Prints the token alone on standard output. The file keeps a salted hash of it: a "
+              "token that is lost cannot be read again, only revoked. A NAME is taken until its "
+              "token is revoked or has expired.",
+     .flags = token_create_flags,
+     .examples = token_create_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .local = true,
+     .run = cmd_token_create},
+    {.name = "token list",
+     .operands = "",
+     .summary = "list tokens",
+     .about = "Lists the tokens in the order of their making, never with what they are. Without a "
+              "terminal: rows of tab-separated name, role, id, created_at, expires_at and state.",
+     .flags = token_flags,
+     .examples = token_list_examples,
+     .local = true,
+     .run = cmd_token_list},
+    {.name = "token revoke",
+     .operands = "NAME",
+     .summary = "make a token worthless",
+     .about = "Removes the token from the file. The last one leaves a file without tokens: then "
+              "nobody gets in.",
+     .flags = token_flags,
+     .examples = token_revoke_examples,
+     .operands_min = 1,
+     .operands_max = 1,
+     .local = true,
+     .run = cmd_token_revoke},
+    {.name = "serve",
+     .operands = "",
+     .summary = "run the server",
+     .about = "Owns the data directory and answers the HTTP API: jobs for workers, dead letters for "
+              "people, metrics at /metrics, its own description at /api/v1/openapi.json. Other "
+              "commands that are given the same directory go through it. Prints one line when it "
+              "is ready.\n\n"
+              "Without tokens it listens on this machine only; see \"token\". SIGTERM and SIGINT "
+              "finish what was accepted, refuse what is new, and end with 0. SIGHUP opens the "
+              "access log anew. It speaks systemd's protocols for readiness and passed sockets.",
+     .flags = serve_flags,
+     .examples = serve_examples,
+     .local = true,
+     .run = cmd_serve},
     {.name = "status",
      .operands = "",
      .summary = "show everything on one screen",

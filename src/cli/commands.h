@@ -41,6 +41,7 @@ struct cli_command {
     int operands_min, operands_max;
     const char *words; /* what a shell offers for an operand; NULL: nothing */
     enum hint hint;
+    bool local;                  /* it needs the data directory itself: no --server */
     int (*run)(struct cli *cli); /* NULL: a group, whose commands follow it */
 };
 

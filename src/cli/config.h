@@ -7,28 +7,66 @@
  *       recovered_days: 90
  *       discarded_days: 90
  *     lock_wait_seconds: 10        wait so long for another owner of the data directory
+ *
+ * What only `serve` reads:
+ *
+ *     listen: 127.0.0.1:8700       where the API is
+ *     tls:
+ *       certificate: PATH          PEM, the chain included
+ *       key: PATH
+ *     tokens: PATH                 the file of `lazaret token`
+ *     access_log: PATH             one JSON line for each request; "-" is standard error
+ *     redact:                      JSON pointers: masked for whoever is below reviewer
+ *       - /inputs/card
+ *     http:
+ *       body_max_bytes: 4194304
+ *       head_max_bytes: 16384
+ *       connections_max: 4096
+ *       connections_per_address: 0 any number
+ *       head_seconds: 15           for a whole head, from its first byte
+ *       idle_seconds: 75           between requests
+ *       body_grace_seconds: 20     before the rate of a body matters
+ *       bytes_per_second_min: 1024 of a body or an answer after that
+ *       threads: 2                 network threads; when nothing is said the program chooses
+ *       drain_seconds: 30          how long what was accepted may take after SIGTERM
  */
 #ifndef LAZARET_CLI_CONFIG_H
 #define LAZARET_CLI_CONFIG_H
 
 #include <stdint.h>
 
+#include "api/http.h"
+#include "base/arena.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "core/redact.h"
 
 #define CONFIG_LOCK_WAIT_MS 10000 /* when nothing is said */
+#define CONFIG_DRAIN_SECONDS 30   /* likewise */
 
 struct config {
     int64_t live_jobs_max;                                 /* 0: the engine's default */
     struct span keep_done, keep_recovered, keep_discarded; /* 0: for good */
     uint32_t lock_wait_ms;
+
+    /* What only `serve` reads.  A text is NULL when nothing is said. */
+    const char *listen; /* HOST:PORT, as server_listen takes it */
+    const char *tokens;
+    const char *access_log;
+    const char *tls_certificate, *tls_key; /* paths: both, or neither */
+    const struct redaction *redaction;     /* NULL: nothing is masked */
+    struct http_limits http;               /* 0: the default of http.h */
+    int64_t http_threads;                  /* 0: the program chooses */
+    struct span drain;                     /* how long a drain may take */
 };
 
 /* config_init makes the configuration of nobody having said anything. */
 void config_init(struct config *config);
 
-/* config_read reads a file over what `config` has.  An unknown key, a wrong type and a value out of
- * range are errors that name the file and the key. */
-enum status config_read(const char *path, struct config *config, struct err *err);
+/* config_read reads a file over what `config` has; texts and rules are in `arena`.  An unknown key,
+ * a wrong type and a value out of range are errors that name the file and the key: `config` is then
+ * untouched. */
+enum status config_read(const char *path, struct arena *arena, struct config *config,
+                        struct err *err);
 
 #endif

@@ -73,6 +73,12 @@ void batch_init(struct batch *batch, int (*send)(void *ctx, struct slice array),
 
 int batch_add(struct batch *batch, struct slice document)
 {
+    int code = 0;
+
+    if (batch->body.len + document.len + 2 > REQUEST_BODY_MAX)
+        code = batch_flush(batch);
+    if (code != 0)
+        return code;
     buf_add_char(&batch->body, batch->count == 0 ? '[' : ',');
     buf_add_slice(&batch->body, document);
     batch->count++;

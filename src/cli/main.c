@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/connection.h"
@@ -25,12 +26,60 @@ static const char *default_actor(struct arena *arena)
     return arena_printf(arena, "human:uid-%ld", (long)getuid()).ptr;
 }
 
+/* check_actor refuses what could not stand in one line of evidence, or in a header. */
+static int check_actor(const char *actor)
+{
+    size_t len = strlen(actor);
+
+    if (len == 0)
+        return say_error(CLI_USAGE, "--actor: must not be empty");
+    if (!json_utf8_valid(slice_of(actor)))
+        return say_error(CLI_USAGE, "--actor: is not UTF-8");
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)actor[i] < ' ' || actor[i] == '\x7f')
+            return say_error(CLI_USAGE, "--actor: must not have control characters");
+    if (actor[0] == ' ' || actor[len - 1] == ' ')
+        return say_error(CLI_USAGE, "--actor: must not begin or end with a space");
+    return 0;
+}
+
+/* environment is a variable's value; NULL when it is not set or empty. */
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+/* choose_server decides between a server and a data directory.  What is said on the command line
+ * goes before what the environment says. */
+static int choose_server(struct cli *cli)
+{
+    const char *data = args_value(&cli->args, "data");
+    const char *server = args_value(&cli->args, "server");
+    const char *token = args_value(&cli->args, "token");
+
+    if (data && !*data)
+        return say_error(CLI_USAGE, "--data: must not be empty");
+    if (server && !*server)
+        return say_error(CLI_USAGE, "--server: must not be empty");
+    if (server && data)
+        return say_error(CLI_USAGE, "--server and --data: give one of them");
+    if (server && cli->args.command->local)
+        return say_error(CLI_USAGE,
+                         "\"%s\" works on a data directory itself: it takes --data, not --server",
+                         cli->args.command->name);
+    if (!server && !data && !cli->args.command->local)
+        server = environment("LAZARET_URL");
+    cli->server = server;
+    cli->token = token ? token : environment("LAZARET_TOKEN");
+    return 0;
+}
+
 static int prepare(struct cli *cli)
 {
     const char *output = args_value(&cli->args, "output");
     const char *config = args_value(&cli->args, "config");
     const char *actor = args_value(&cli->args, "actor");
-    const char *data = args_value(&cli->args, "data");
     struct err err = {0};
 
     cli->json = output && strcmp(output, "json") == 0;
@@ -39,12 +88,13 @@ static int prepare(struct cli *cli)
     cli->actor = actor ? actor : default_actor(&cli->arena);
     if (!cli->actor)
         return say_no_memory();
-    if (!*cli->actor)
-        return say_error(CLI_USAGE, "--actor: must not be empty");
-    if (data && !*data)
-        return say_error(CLI_USAGE, "--data: must not be empty");
+    int code = check_actor(cli->actor);
+    if (code == 0)
+        code = choose_server(cli);
+    if (code != 0)
+        return code;
     config_init(&cli->config);
-    if (config && config_read(config, &cli->config, &err) != STATUS_OK)
+    if (config && config_read(config, &cli->arena, &cli->config, &err) != STATUS_OK)
         return say_error(CLI_USAGE, "%s", err.text);
     return 0;
 }

@@ -12,6 +12,8 @@
 #include "cli/request.h"
 #include "cli/say.h"
 #include "cli/view.h"
+#include "core/envelope.h"
+#include "core/uuid.h"
 
 /* struct pushing: a run of the command over many envelopes. */
 struct pushing {
@@ -82,9 +84,39 @@ static int push_one(struct pushing *p, struct slice envelope)
     return code;
 }
 
+/* too_large refuses an envelope that does not even fit into a request, in the API's words. */
+static int too_large(struct pushing *p, size_t len)
+{
+    struct buf text;
+    struct json entry;
+    struct jsonw w;
+    int code = 0;
+
+    buf_init(&text, 1024);
+    buf_addf(&text, "an envelope may have %d bytes: this one has %zu", ENVELOPE_BODY_MAX, len);
+    if (p->many) {
+        struct slice error = arena_dup(&p->cli->arena, buf_slice(&text));
+        code = batch_flush(&p->batch);
+        buf_clear(&text);
+        jsonw_init(&w, &text);
+        jsonw_object(&w);
+        jsonw_put_string(&w, "error", error);
+        jsonw_put_str(&w, "code", status_name(STATUS_TOO_LARGE));
+        jsonw_object_end(&w);
+        if (code == 0 && json_parse(buf_slice(&text), &entry, NULL) == STATUS_OK)
+            show_pushed(p, entry);
+    } else {
+        code = say_error(CLI_USAGE, "%s", buf_str(&text));
+    }
+    buf_release(&text);
+    return code;
+}
+
 static int add_document(void *ctx, struct json envelope)
 {
     struct pushing *p = ctx;
+    if (envelope.raw.len + 2 > REQUEST_BODY_MAX)
+        return too_large(p, envelope.raw.len);
     return p->many ? batch_add(&p->batch, envelope.raw) : push_one(p, envelope.raw);
 }
 
@@ -114,6 +146,21 @@ static const struct {
                     {"trace-id", "trace_id"},
                     {"source", "source"},
                     {"requested-by", "requested_by"}};
+
+/* put_id makes an id where none was given: a push that carries one can be repeated when its answer
+ * is lost. */
+static void put_id(struct cli *cli, struct jsonw *w)
+{
+    const struct seams *world = seams_real();
+    char id[UUID_TEXT_LEN + 1];
+    uint8_t random[10];
+
+    if (args_has(&cli->args, "job-id"))
+        return;
+    world->random(world->ctx, random, sizeof random);
+    uuid_format(uuid_v7(world->wall(world->ctx), random), id);
+    jsonw_put_str(w, "job_id", id);
+}
 
 /* put_inputs writes the member from JSON text or, after "@", from a file. */
 static int put_inputs(struct cli *cli, struct jsonw *w)
@@ -180,6 +227,7 @@ static int envelope_from_flags(struct cli *cli, struct buf *out)
         if (value)
             jsonw_put_str(&w, text_members[i].member, value);
     }
+    put_id(cli, &w);
     if (priority >= 0)
         jsonw_put_int(&w, "priority", priority);
     put_capabilities(&cli->args, &w);

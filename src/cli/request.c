@@ -14,15 +14,21 @@ void reply_release(struct reply *reply)
 
 static int connect_once(struct cli *cli)
 {
+    struct connection_target target = {.data = args_value(&cli->args, "data"),
+                                       .server = cli->server,
+                                       .token = cli->token,
+                                       .config = &cli->config};
     struct err err = {0};
-    enum status status;
 
-    if (cli->connection)
+    if (cli->connection || connection_open(&target, &cli->connection, &err) == STATUS_OK)
         return 0;
-    status = connection_open(args_value(&cli->args, "data"), &cli->config, &cli->connection, &err);
-    if (status == STATUS_OK)
-        return 0;
-    say_error(CLI_STORE, "%s", err.text);
+    return say_error(CLI_USAGE, "%s", err.text);
+}
+
+/* unanswered says why there is no answer. */
+static int unanswered(enum status status, const struct err *err)
+{
+    say_error(CLI_STORE, "%s", err->text);
     if (status == STATUS_BUSY)
         say_hint("wait for it to end, or give another directory with --data");
     return CLI_STORE;
@@ -35,8 +41,10 @@ int request_try(struct cli *cli, const char *method, const char *path, struct sl
                                   .path = slice_of(path),
                                   .query = query,
                                   .body = body,
-                                  .actor = slice_of(cli->actor)};
+                                  .actor = slice_of(cli->actor),
+                                  .role = ROLE_ADMIN};
     struct err err = {0};
+    enum status status;
     int code;
 
     *reply = (struct reply){0};
@@ -46,7 +54,9 @@ int request_try(struct cli *cli, const char *method, const char *path, struct sl
     code = connect_once(cli);
     if (code != 0)
         return code;
-    connection_call(cli->connection, &request, &reply->answer);
+    status = connection_call(cli->connection, &request, &reply->answer, &err);
+    if (status != STATUS_OK)
+        return unanswered(status, &err);
     if (json_parse(buf_slice(&reply->answer.body), &reply->value, &err) != STATUS_OK)
         return say_error(CLI_STORE, "the answer is not JSON: %s", err.text);
     return 0;
@@ -69,7 +79,10 @@ int request_failed(const struct reply *reply)
 
     json_get(reply->value, "error", &error);
     struct slice sentence = json_text(error, &arena);
-    say_error(code, "%.*s", SLICE_ARG(sentence));
+    if (sentence.len > 0)
+        say_error(code, "%.*s", SLICE_ARG(sentence));
+    else
+        say_error(code, "the server answered %d without saying why", reply->answer.status);
     if (reply->answer.retry_after_s > 0)
         say_hint("try again in %lld s", (long long)reply->answer.retry_after_s);
     arena_release(&arena);

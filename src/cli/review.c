@@ -11,7 +11,7 @@
 #include "cli/say.h"
 #include "cli/view.h"
 
-#define BODY_MAX ((size_t)8 << 20)
+#define BODY_MAX REQUEST_BODY_MAX
 #define PATCH_MAX ((size_t)2 << 20)
 
 /* struct choice: which letters. */

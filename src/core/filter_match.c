@@ -203,6 +203,16 @@ static bool match_compare(const struct filter *filter, struct json item,
     BUG("no such operator: %d", (int)filter->op);
 }
 
+bool filter_reads_item(const struct filter *filter)
+{
+    if (filter->kind == KIND_COMPARE)
+        return filter->field == FIELD_ITEM;
+    for (const struct filter *part = filter->first; part; part = part->next)
+        if (filter_reads_item(part))
+            return true;
+    return false;
+}
+
 bool filter_match(const struct filter *filter, struct json item, const struct letter *letter)
 {
     if (filter->kind == KIND_COMPARE)

@@ -106,11 +106,12 @@ static void config_from_options(const struct lz_options *options, struct station
 enum lz_status lz_open(const struct lz_options *options, struct lz **out, struct lz_error *error)
 {
     static const struct lz_options defaults;
-    struct station_config config = {0};
+    struct owner_config config = {0};
     struct err err = {0};
     if (!options)
         options = &defaults;
-    config_from_options(options, &config);
+    config_from_options(options, &config.station);
+    config.no_socket = options->no_socket;
     struct lz *lz = mem_zalloc(sizeof(*lz));
     if (!lz)
         return lib_fail(error, err_no_memory(&err), &err);
@@ -123,12 +124,12 @@ enum lz_status lz_open(const struct lz_options *options, struct lz **out, struct
     if (status)
         err_prefix(&err, "actor");
     else
-        status = station_open(&config, &lz->station, &err);
+        status = owner_open(&config, &lz->owner, &err);
     if (status) {
         lz_close(lz);
         return lib_fail(error, status, &err);
     }
-    lz->engine = station_engine(lz->station);
+    lz->engine = owner_engine(lz->owner);
     *out = lz;
     return lib_ok(error);
 }
@@ -137,7 +138,7 @@ void lz_close(struct lz *lz)
 {
     if (!lz)
         return;
-    station_close(lz->station);
+    owner_close(lz->owner);
     buf_release(&lz->actor);
     mem_free(lz);
 }
@@ -321,13 +322,22 @@ enum lz_status lz_heartbeat(struct lz *lz, const char *worker_id, const char *le
 enum lz_status lz_release(struct lz *lz, const char *lease_id, struct lz_error *error)
 {
     struct arena arena = {0};
+    struct release_item item = {.lease_id = slice_of(lease_id)};
     struct release_command release = {
         .command = {.kind = COMMAND_RELEASE, .actor = buf_slice(&lz->actor), .arena = &arena},
-        .lease_id = slice_of(lease_id),
+        .items = &item,
+        .count = 1,
     };
     enum status status = engine_call(lz->engine, &release.command);
     arena_release(&arena);
-    return status ? lib_fail(error, status, &release.command.err) : lib_ok(error);
+    if (status)
+        return lib_fail(error, status, &release.command.err);
+    if (item.status) {
+        struct err err;
+        return lib_fail(error,
+                        err_set(&err, item.status, "the lease is unknown or has ended"), &err);
+    }
+    return lib_ok(error);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -435,10 +445,11 @@ enum lz_status lz_request(struct lz *lz, const char *method, const char *target,
         .query = mark ? slice_of(mark + 1) : (struct slice){0},
         .body = slice_of(body),
         .actor = buf_slice(&lz->actor),
+        .role = ROLE_ADMIN,
     };
     struct api_answer answer;
     api_answer_init(&answer);
-    api_call(lz->engine, &request, &answer);
+    api_call(owner_api(lz->owner), &request, &answer);
     enum status status = answer_error(&answer, &err);
     if (http_status)
         *http_status = answer.status;

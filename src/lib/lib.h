@@ -2,11 +2,11 @@
 #ifndef LAZARET_LIB_LIB_H
 #define LAZARET_LIB_LIB_H
 
-#include "engine/station.h"
+#include "api/owner.h"
 #include "lazaret.h"
 
 struct lz {
-    struct station *station;
+    struct owner *owner; /* of the data directory */
     struct engine *engine;
     struct buf actor;
 };

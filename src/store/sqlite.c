@@ -235,6 +235,7 @@ static const struct store functions = {
     .letter_like = sqlite_letter_like,
     .letter_counts = sqlite_letter_counts,
     .letter_bounds = sqlite_letter_bounds,
+    .letter_oldest = sqlite_letter_oldest,
     .letter_hours = sqlite_letter_hours,
     .group_list = sqlite_group_list,
     .group_get = sqlite_group_get,

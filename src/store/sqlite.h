@@ -73,6 +73,7 @@ enum sql {
     SQL_COUNT_DEAD,
     SQL_BOUND_OLDEST,
     SQL_BOUND_NEWEST,
+    SQL_BOUND_QUEUE,
     SQL_HOUR_ADD,
     SQL_HOUR_LIST,
     SQL_GROUP_ADD,
@@ -368,6 +369,8 @@ enum status sqlite_count_change(struct sqlite_store *s, const struct letter_fact
                                 const struct letter_facts *now, bool died, struct err *err);
 enum status sqlite_letter_counts(struct store *store, struct arena *arena,
                                  struct letter_count **out, size_t *count, struct err *err);
+enum status sqlite_letter_oldest(struct store *store, struct slice queue, struct instant *oldest,
+                                 struct err *err);
 enum status sqlite_letter_bounds(struct store *store, struct instant *oldest,
                                  struct instant *newest, struct err *err);
 enum status sqlite_letter_hours(struct store *store, struct instant from, struct arena *arena,

@@ -220,6 +220,24 @@ enum status sqlite_letter_bounds(struct store *store, struct instant *oldest,
     return status;
 }
 
+enum status sqlite_letter_oldest(struct store *store, struct slice queue, struct instant *oldest,
+                                 struct err *err)
+{
+    struct sqlite_store *s = sqlite_of(store);
+    struct instant first = INSTANT_NONE;
+    sqlite3_stmt *stmt = sql(s, SQL_BOUND_QUEUE,
+                             "SELECT failed_at FROM letter INDEXED BY letter_queue WHERE state = ?"
+                             " AND queue = ? ORDER BY position LIMIT 1",
+                             err);
+    if (!stmt)
+        return s->trouble;
+    sql_bind_text(stmt, 2, queue);
+    enum status status = bound_of(s, stmt, false, &first, err);
+    if (status == STATUS_OK)
+        *oldest = first;
+    return status;
+}
+
 enum status sqlite_letter_hours(struct store *store, struct instant from, struct arena *arena,
                                 struct hour_count **out, size_t *count, struct err *err)
 {

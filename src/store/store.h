@@ -278,6 +278,10 @@ struct store {
      */
     enum status (*letter_bounds)(struct store *store, struct instant *oldest,
                                  struct instant *newest, struct err *err);
+    /* letter_oldest is failed_at of the oldest letter of a queue that is dead; not set when there
+     * is none.  It does not depend on how many there are. */
+    enum status (*letter_oldest)(struct store *store, struct slice queue, struct instant *oldest,
+                                 struct err *err);
     enum status (*letter_hours)(struct store *store, struct instant from, struct arena *arena,
                                 struct hour_count **out, size_t *count, struct err *err);
     /* group_list lists groups, the last seen first, after `cursor` = last_seen.us (0: from the

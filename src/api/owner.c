@@ -1,0 +1,131 @@
+/* owner.c: taking a data directory and listening for the others; see owner.h. */
+#include "api/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define SOCKET_NAME "lazaret.sock"
+#define SOCKET_BACKLOG 128
+
+struct owner {
+    struct station *station;
+    struct api api;
+    struct hub *hub;       /* NULL: no streams */
+    struct server *server; /* on the socket; NULL: it could not be made */
+    struct buf socket;     /* its path */
+};
+
+enum status owner_socket_path(const char *data, struct buf *out, struct err *err)
+{
+    enum status status = station_data_dir(data, out, err);
+    buf_add_str(out, "/" SOCKET_NAME);
+    return status ? status : buf_status(out, err);
+}
+
+/* bind_socket makes the socket, for this user alone.  What is there is of an owner that died: the
+ * lock is held. */
+static int bind_socket(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(address.sun_path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(address.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    unlink(path);
+    /* The mode of the descriptor becomes the mode of the path: nobody else ever sees it open. */
+    if (fchmod(fd, 0600) == 0 &&
+        bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
+        listen(fd, SOCKET_BACKLOG) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* open_server listens for the others. */
+static void open_server(struct owner *owner)
+{
+    struct err err = {0};
+    buf_addf(&owner->socket, "%s/" SOCKET_NAME, station_path(owner->station));
+    const char *path = buf_str(&owner->socket);
+    int fd = bind_socket(path);
+    if (fd < 0) {
+        log_line(LOG_WARN, "%s cannot be made (%s): other processes wait for this one to end", path,
+                 strerror(errno));
+        buf_clear(&owner->socket);
+        return;
+    }
+    struct server_config config = {
+        .api = &owner->api, .hub = owner->hub, .listen_fd = fd, .local = true};
+    if (server_start(&config, &owner->server, &err))
+        log_line(LOG_WARN, "%s: %s", path, err.text);
+}
+
+enum status owner_open(const struct owner_config *config, struct owner **out, struct err *err)
+{
+    struct owner *owner = mem_zalloc(sizeof(*owner));
+    if (!owner)
+        return err_no_memory(err);
+    buf_init(&owner->socket, 4096);
+    enum status status = station_open(&config->station, &owner->station, err);
+    if (!status && config->streams)
+        status = hub_open(station_engine(owner->station), config->redaction, &owner->hub, err);
+    if (status) {
+        owner_close(owner);
+        return status;
+    }
+    owner->api = (struct api){.engine = station_engine(owner->station),
+                              .redaction = config->redaction,
+                              .meter = config->meter,
+                              .no_metrics = config->no_metrics};
+    if (!config->no_socket)
+        open_server(owner);
+    *out = owner;
+    return STATUS_OK;
+}
+
+void owner_close(struct owner *owner)
+{
+    if (!owner)
+        return;
+    if (owner->socket.len)
+        unlink(buf_str(&owner->socket));
+    server_stop(owner->server);
+    hub_close(owner->hub);
+    station_close(owner->station);
+    buf_release(&owner->socket);
+    mem_free(owner);
+}
+
+struct api *owner_api(struct owner *owner)
+{
+    return &owner->api;
+}
+
+struct hub *owner_hub(struct owner *owner)
+{
+    return owner->hub;
+}
+
+struct engine *owner_engine(struct owner *owner)
+{
+    return owner->api.engine;
+}
+
+struct station *owner_station(struct owner *owner)
+{
+    return owner->station;
+}
