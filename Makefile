@@ -1,7 +1,8 @@
 # The whole interface to building Lazaret.  Meson does the work.
 #
 #   make           build build/lazaret and the libraries
-#   make run       build, and run the worked example
+#   make run       build, and start the server on LISTEN (127.0.0.1:8700), with its data in LAZARET_DATA (build/data)
+#   make example   build, and run the worked example
 #   make test      everything that is tested, under the sanitizers
 #   make sim N=    more seeded histories in the simulator   (N=20000)
 #   make soak      the kill -9 loop, 300 times
@@ -9,10 +10,13 @@
 #   make bench     the figures, as ratios in one run
 #   make lint      format, static analysis, layers
 #   make install   to PREFIX (/usr/local), honouring DESTDIR
+#   make deb       build/lazaret_VERSION_ARCHITECTURE.deb
 
 PREFIX ?= /usr/local
 N ?= 20000
 SECONDS_EACH ?= 60
+LISTEN ?= 127.0.0.1:8700
+LAZARET_DATA ?= build/data
 
 all: build/build.ninja
 	@ninja -C build --quiet
@@ -22,7 +26,9 @@ build/build.ninja:
 	@meson setup build --prefix=$(PREFIX) --buildtype=release >/dev/null
 
 run: all
-	@scripts/deps build
+	@scripts/run-server build "$(LAZARET_DATA)" "$(LISTEN)"
+
+example: all
 	@scripts/run-example build
 
 test:
@@ -46,6 +52,7 @@ fuzz:
 	@scripts/run-fuzz $(SECONDS_EACH)
 
 bench: all
+	-@scripts/deps bench
 	@ninja -C build --quiet bench/bench
 	@build/bench/bench
 
@@ -56,7 +63,11 @@ lint:
 install: all
 	@meson install -C build --no-rebuild
 
+deb: all
+	@scripts/deps deb
+	@scripts/make-deb build
+
 clean:
 	@rm -rf build build-*
 
-.PHONY: all run test sim soak fuzz bench lint install clean
+.PHONY: all run example test sim soak fuzz bench lint install deb clean
