@@ -131,13 +131,19 @@ static void add_plain(struct buf *out, struct slice text)
     }
 }
 
-/* add_query appends a query with the values of secrets masked.  More separators are known than the
- * API has: what another reader might take for a parameter is looked at as one. */
+/* is_separator knows more separators of a query than the API has: what another reader might take
+ * for a parameter is looked at as one. */
+static bool is_separator(char c)
+{
+    return c == '&' || c == ';' || c == '?';
+}
+
+/* add_query appends a query with the values of secrets masked. */
 static void add_query(struct buf *out, struct slice query)
 {
     while (query.len > 0) {
         size_t len = 0, name = 0;
-        while (len < query.len && !memchr("&;?", query.ptr[len], 3))
+        while (len < query.len && !is_separator(query.ptr[len]))
             len++;
         while (name < len && query.ptr[name] != '=')
             name++;

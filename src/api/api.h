@@ -98,7 +98,8 @@ void api_run_block(struct api_run *run);
 void api_run_abandon(struct api_run *run);
 
 /* api_run_undelivered says that the answer did not reach the asker: leases that it handed out are
- * given back, and count as no attempt.  Any thread but the engine's. */
+ * given back, and count as no attempt.  The engine must have answered what was submitted, whether
+ * or not a step followed.  Any thread but the engine's. */
 void api_run_undelivered(struct api_run *run);
 
 /* api_run_waits says that the engine may keep it for long: somebody should look whether the asker
@@ -118,7 +119,8 @@ const char *api_run_route(const struct api_run *run);
 void api_run_free(struct api_run *run); /* NULL is fine */
 
 /* api_route_find is the number of the route for a method and a path, from 0; -1: none.
- * api_route_pattern and api_route_method are what the table says of it; NULL past the end. */
+ * api_route_pattern and api_route_method are what the table says of it; NULL: there is no such
+ * route. api_route_role is who may ask. */
 int api_route_find(const char *method, struct slice path);
 const char *api_route_pattern(int route);
 const char *api_route_method(int route);

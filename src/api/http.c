@@ -23,8 +23,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define CONNECTION_MEMORY                                                                          \
-    (64 << 10)    /* libmicrohttpd's for one connection: heads, and a body's pieces */
+/* libmicrohttpd's memory for one connection, beside the head: the answer's head, and a body's
+ * pieces. It is zeroed with every request, so little is better. */
+#define CONNECTION_MEMORY (4 << 10)
 #define OVERRUN 4 /* a body without a length is read to so many limits, then cut */
 #define BACKLOG_MS_MAX 1000
 #define STREAM_BLOCK (32 << 10)
@@ -301,9 +302,10 @@ static void *on_uri(void *ctx, const char *uri, struct MHD_Connection *connectio
     exchange->http = http;
     exchange->connection = connection;
     exchange->visitor = info->socket_context;
+    exchange->visitor->exchange = exchange;
     exchange->since_us = steady_us();
     pthread_mutex_init(&exchange->stream_lock, NULL);
-    buf_init(&exchange->uri, CONNECTION_MEMORY);
+    buf_init(&exchange->uri, http->config.limits.head_max);
     buf_init(&exchange->body, http->config.limits.body_max);
     buf_add_str(&exchange->uri, uri);
     return exchange;
@@ -381,23 +383,28 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
     return carry_on(exchange);
 }
 
-static void on_completed(void *ctx, struct MHD_Connection *connection, void **own,
-                         enum MHD_RequestTerminationCode how)
+/* finish is the end of an exchange. */
+static void finish(struct http_exchange *exchange, bool delivered)
 {
-    (void)connection;
-    struct http *http = ctx;
-    struct http_exchange *exchange = *own;
-    if (!exchange)
-        return;
+    const struct http_handler *handler = &exchange->http->config.handler;
     unhold(exchange);
     if (exchange->begun)
-        http->config.handler.end(http->config.handler.ctx, exchange,
-                                 exchange->answered && how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+        handler->end(handler->ctx, exchange, delivered);
+    exchange->visitor->exchange = NULL;
     visitor_phase(exchange->visitor, PHASE_IDLE, 0);
     buf_release(&exchange->uri);
     buf_release(&exchange->body);
     pthread_mutex_destroy(&exchange->stream_lock);
     mem_free(exchange);
+}
+
+static void on_completed(void *ctx, struct MHD_Connection *connection, void **own,
+                         enum MHD_RequestTerminationCode how)
+{
+    (void)ctx, (void)connection;
+    struct http_exchange *exchange = *own;
+    if (exchange)
+        finish(exchange, exchange->answered && how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     *own = NULL;
 }
 
@@ -464,8 +471,12 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **o
         *own = visitor;
         visitor_add(http, visitor);
     } else if (*own) {
-        visitor_remove(http, *own);
-        mem_free(*own);
+        struct visitor *visitor = *own;
+        /* libmicrohttpd does not complete a request whose parameters it has no room for. */
+        if (visitor->exchange)
+            finish(visitor->exchange, false);
+        visitor_remove(http, visitor);
+        mem_free(visitor);
         *own = NULL;
     }
     if (handler->connections)
@@ -491,7 +502,7 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *ctx, const char *
 static void limits_default(struct http_limits *limits)
 {
     const struct http_limits usual = {.body_max = 4 << 20,
-                                      .head_max = 16 << 10,
+                                      .head_max = 8 << 10,
                                       .connections_max = 4096,
                                       .head_within = span_seconds(15),
                                       .idle_within = span_seconds(75),
@@ -531,12 +542,12 @@ static enum status daemon_start(struct http *http, struct err *err)
         MHD_OPTION_EXTERNAL_LOGGER, on_log, http, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, http, MHD_OPTION_URI_LOG_CALLBACK, on_uri, http,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-        limits->connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT, limits->address_max,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(limits->idle_within.us / 1000000) + 1,
-        MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_THREAD_POOL_SIZE,
-        config->threads > 1 ? config->threads : 0u, MHD_OPTION_ARRAY, tls ? secrets : none,
-        MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->head_max + CONNECTION_MEMORY,
+        MHD_OPTION_CONNECTION_LIMIT, limits->connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        limits->address_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(limits->idle_within.us / 1000000) + 1, MHD_OPTION_STRICT_FOR_CLIENT, 0,
+        MHD_OPTION_THREAD_POOL_SIZE, config->threads > 1 ? config->threads : 0u, MHD_OPTION_ARRAY,
+        tls ? secrets : none, MHD_OPTION_END);
     if (!http->daemon)
         return err_set(err, STATUS_UNAVAILABLE, "the HTTP server cannot be started: %s",
                        tls ? "is the TLS certificate or its key damaged?" : strerror(errno));
@@ -600,6 +611,8 @@ void http_drain(struct http *http)
 
 bool http_busy(struct http *http)
 {
+    if (http->config.local && atomic_load(&http->draining))
+        visitors_hear_no_more(http); /* those whose answer has been taken since */
     pthread_mutex_lock(&http->lock);
     bool busy = http->visitors != NULL;
     pthread_mutex_unlock(&http->lock);

@@ -41,7 +41,7 @@ struct http_handler {
 /* struct http_limits: 0 is the default for each. */
 struct http_limits {
     size_t body_max;          /* 4 MiB */
-    size_t head_max;          /* 16 KiB */
+    size_t head_max;          /* 8 KiB */
     unsigned connections_max; /* 4096 */
     unsigned address_max;     /* connections of one address; 0: any number */
     struct span head_within;  /* 15 s for a whole head, from its first byte */
@@ -61,12 +61,13 @@ struct http_config {
 
 enum status http_start(const struct http_config *config, struct http **out, struct err *err);
 
-/* http_drain takes in who is knocking and refuses new connections.  Those that are open go on; their
- * answers say "close".  On a Unix socket nothing more can be sent: a client whose request could not
- * be sent whole knows that it was not carried out, and what was sent is carried out. */
+/* http_drain takes in who is knocking and refuses new connections.  Those that are open go on;
+ * their answers say "close".  On a Unix socket no other request can be sent: a client whose request
+ * could not be sent whole knows that it was not carried out, and what was sent is carried out. */
 void http_drain(struct http *http);
 
-/* http_busy says whether connections are open. */
+/* http_busy says whether connections are open.  In a drain of a Unix socket it also ends those that
+ * have become idle. */
 bool http_busy(struct http *http);
 
 /* http_stop ends everything.  Every held exchange must have been resumed.  NULL is fine. */

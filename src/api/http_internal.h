@@ -31,6 +31,7 @@ enum phase {
 struct visitor {
     struct visitor *next, *previous; /* under http->lock */
     int fd;
+    struct http_exchange *exchange; /* the network thread's: the one under way; NULL: none */
     char peer[PEER_SIZE];
     bool loopback;
     _Atomic(enum phase) phase;
@@ -87,8 +88,9 @@ void warden_stop(struct http *http);
 void visitor_add(struct http *http, struct visitor *visitor);
 void visitor_remove(struct http *http, struct visitor *visitor);
 
-/* visitors_hear_no_more ends the receiving half of every connection: what was sent is still read.
- */
+/* visitors_hear_no_more ends the receiving half of every connection that has no request under way:
+ * what was sent is still read.  A request whose body is arriving, or that is being carried out,
+ * would not be answered. */
 void visitors_hear_no_more(struct http *http);
 
 /* visitor_phase says that the connection does something else from here on. */

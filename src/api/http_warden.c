@@ -22,7 +22,7 @@
 
 #include "api/http_internal.h"
 
-#define LOOK_MS 500
+#define LOOK_US 500000LL
 #define EVENTS_MAX 64
 
 long long steady_us(void)
@@ -60,7 +60,8 @@ void visitors_hear_no_more(struct http *http)
 {
     pthread_mutex_lock(&http->lock);
     for (struct visitor *visitor = http->visitors; visitor; visitor = visitor->next)
-        shutdown(visitor->fd, SHUT_RD);
+        if (atomic_load_explicit(&visitor->phase, memory_order_acquire) == PHASE_IDLE)
+            shutdown(visitor->fd, SHUT_RD);
     pthread_mutex_unlock(&http->lock);
 }
 
@@ -188,7 +189,7 @@ static void *warden_main(void *arg)
 {
     struct http *http = arg;
     struct epoll_event events[EVENTS_MAX];
-    long long look_at_us = steady_us() + LOOK_MS * 1000;
+    long long look_at_us = steady_us() + LOOK_US;
     for (;;) {
         long long left_us = look_at_us - steady_us();
         int count = epoll_wait(http->epoll, events, EVENTS_MAX,
@@ -200,7 +201,7 @@ static void *warden_main(void *arg)
         }
         if (steady_us() >= look_at_us) {
             look(http);
-            look_at_us = steady_us() + LOOK_MS * 1000;
+            look_at_us = steady_us() + LOOK_US;
         }
     }
 }

@@ -97,7 +97,9 @@ static enum status mask_attempts(struct masking *masking, struct attempt_record 
 static enum status mask_previous(struct masking *masking, struct slice **previous, size_t count)
 {
     struct slice *copy = arena_array(masking->arena, count + 1, sizeof(*copy));
-    enum status status = copy ? STATUS_OK : err_no_memory(masking->err);
+    enum status status = STATUS_OK;
+    if (!copy)
+        return err_no_memory(masking->err);
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         copy[i] = (*previous)[i];
         status = mask_envelope(masking, &copy[i]);

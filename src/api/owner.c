@@ -14,6 +14,7 @@
 
 #define SOCKET_NAME "lazaret.sock"
 #define SOCKET_BACKLOG 128
+#define SOCKET_BODY_MAX ((size_t)64 << 20) /* a letter that is imported may be large */
 
 struct owner {
     struct station *station;
@@ -68,8 +69,11 @@ static void open_server(struct owner *owner)
         buf_clear(&owner->socket);
         return;
     }
-    struct server_config config = {
-        .api = &owner->api, .hub = owner->hub, .listen_fd = fd, .local = true};
+    struct server_config config = {.api = &owner->api,
+                                   .hub = owner->hub,
+                                   .listen_fd = fd,
+                                   .local = true,
+                                   .limits = {.body_max = SOCKET_BODY_MAX}};
     if (server_start(&config, &owner->server, &err))
         log_line(LOG_WARN, "%s: %s", path, err.text);
 }

@@ -177,7 +177,7 @@ static void print_report(struct jsonw *out, const struct report *report)
     enum status status = item ? item->status : report->status;
     jsonw_object(out);
     jsonw_put_string(out, "lease_id", report->lease_id);
-    if (status != STATUS_OK) {
+    if (!item || status != STATUS_OK) {
         print_refusal(out, status, item ? slice_of(item->err.text) : report->error);
     } else {
         jsonw_put_string(out, "job_id", item->job_id);

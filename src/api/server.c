@@ -28,6 +28,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/event.h"
 
 #define SLOW_THREADS 4
 #define SLOW_WAITING 64
@@ -59,7 +60,6 @@ struct ticket {
     bool begun; /* `run` has been stepped */
     bool slow;  /* the pool has filled the answer */
     bool waits; /* in server->waiting */
-    bool held;  /* jobs were leased that the asker has not got */
     int status; /* that was answered; 0: none */
     size_t bytes_out;
     struct hub_stream *stream;
@@ -117,8 +117,7 @@ static void fill_fields(struct fields *fields, const struct ticket *ticket)
 static void answer(struct ticket *ticket)
 {
     struct fields fields;
-    ticket->held = ticket->run && api_run_leased(ticket->run);
-    if (ticket->held && !http_present(ticket->exchange)) {
+    if (ticket->run && api_run_leased(ticket->run) && !http_present(ticket->exchange)) {
         http_drop(ticket->exchange);
         return;
     }
@@ -207,6 +206,10 @@ static void open_stream(struct ticket *ticket)
                                 .ctx = ticket->exchange};
     if (!stream_after(ticket, &config.after)) {
         refuse(ticket, 400, "invalid", "after: must be the number of an event");
+        return;
+    }
+    if (config.what.len && !event_known(config.what)) {
+        refuse(ticket, 400, "invalid", "what: is no kind of event, such as dead-lettered");
         return;
     }
     if (server->config.hub && !atomic_load(&server->draining))
@@ -408,7 +411,8 @@ static void on_end(void *ctx, struct http_exchange *exchange, bool delivered)
     if (!ticket)
         return;
     unlist_waiting(ticket);
-    if (ticket->held && !delivered)
+    /* A client that is seen to leave when its exchange is resumed ends it before a step. */
+    if (ticket->run && !delivered)
         api_run_undelivered(ticket->run);
     if (ticket->stream) {
         hub_leave(ticket->stream);

@@ -329,7 +329,11 @@ enum status tokens_list(const char *path, struct arena *arena, struct token_entr
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return status;
     struct token_entry *entries = arena_array(arena, set.count + 1, sizeof(*entries));
-    status = entries ? STATUS_OK : err_no_memory(err);
+    if (!entries) {
+        token_set_release(&set);
+        return err_no_memory(err);
+    }
+    status = STATUS_OK;
     for (size_t i = 0; i < set.count && status == STATUS_OK; i++) {
         entries[i] = set.entries[i].about;
         entries[i].name = arena_dup(arena, entries[i].name);

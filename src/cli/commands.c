@@ -55,7 +55,7 @@ const struct cli_flag cli_common_flags[] = {
           "SSL_CERT_FILE names the authorities that https trusts)"),
     VALUE("token", "TOKEN",
           "who asks the server (default $LAZARET_TOKEN, which other users cannot see)"),
-    PATH("config", "FILE", HINT_FILE, "limits, retention and lock_wait_seconds, as YAML or JSON"),
+    PATH("config", "FILE", HINT_FILE, "limits, retention and what serve needs, as YAML or JSON"),
     {.name = "output",
      .letter = 'o',
      .value = "FORMAT",
@@ -202,7 +202,9 @@ static const struct cli_flag serve_flags[] = {
     PATH("tls-cert", "FILE", HINT_FILE, "the certificate for TLS, with its chain, as PEM"),
     PATH("tls-key", "FILE", HINT_FILE, "its private key, as PEM"),
     PATH("access-log", "FILE", HINT_FILE, "a JSON line for each request; - is standard error"),
-    SWITCH("metrics", "answer /metrics (the default)"), SWITCH("no-metrics", "do not"), END_FLAGS};
+    SWITCH("metrics", "answer /metrics (the default)"),
+    SWITCH("no-metrics", "do not"),
+    END_FLAGS};
 
 static const struct cli_example serve_examples[] = {
     {"On this machine.", "lazaret serve"},
@@ -641,13 +643,14 @@ const struct cli_command cli_commands[] = {
     {.name = "serve",
      .operands = "",
      .summary = "run the server",
-     .about = "Owns the data directory and answers the HTTP API: jobs for workers, dead letters for "
-              "people, metrics at /metrics, its own description at /api/v1/openapi.json. Other "
-              "commands that are given the same directory go through it. Prints one line when it "
-              "is ready.\n\n"
-              "Without tokens it listens on this machine only; see \"token\". SIGTERM and SIGINT "
-              "finish what was accepted, refuse what is new, and end with 0. SIGHUP opens the "
-              "access log anew. It speaks systemd's protocols for readiness and passed sockets.",
+     .about =
+         "Owns the data directory and answers the HTTP API: jobs for workers, dead letters for "
+         "people, metrics at /metrics, its own description at /api/v1/openapi.json. Other "
+         "commands that are given the same directory go through it. Prints one line when it "
+         "is ready.\n\n"
+         "Without tokens it listens on this machine only; see \"token\". SIGTERM and SIGINT "
+         "finish what was accepted, refuse what is new, and end with 0. SIGHUP opens the "
+         "access log anew. It speaks systemd's protocols for readiness and passed sockets.",
      .flags = serve_flags,
      .examples = serve_examples,
      .local = true,

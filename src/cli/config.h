@@ -20,7 +20,7 @@
  *       - /inputs/card
  *     http:
  *       body_max_bytes: 4194304
- *       head_max_bytes: 16384
+ *       head_max_bytes: 8192
  *       connections_max: 4096
  *       connections_per_address: 0 any number
  *       head_seconds: 15           for a whole head, from its first byte

@@ -26,6 +26,16 @@ static const char *default_actor(struct arena *arena)
     return arena_printf(arena, "human:uid-%ld", (long)getuid()).ptr;
 }
 
+/* given_actor is what --actor says; NULL: nothing, or the command has a flag of its own by that
+ * name. */
+static const char *given_actor(const struct args *args)
+{
+    for (const struct cli_flag *flag = args->command->flags; flag->name; flag++)
+        if (strcmp(flag->name, "actor") == 0)
+            return NULL;
+    return args_value(args, "actor");
+}
+
 /* check_actor refuses what could not stand in one line of evidence, or in a header. */
 static int check_actor(const char *actor)
 {
@@ -79,7 +89,7 @@ static int prepare(struct cli *cli)
 {
     const char *output = args_value(&cli->args, "output");
     const char *config = args_value(&cli->args, "config");
-    const char *actor = args_value(&cli->args, "actor");
+    const char *actor = given_actor(&cli->args);
     struct err err = {0};
 
     cli->json = output && strcmp(output, "json") == 0;

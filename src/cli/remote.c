@@ -109,6 +109,19 @@ static enum status take_token(struct remote *remote, const char *token, struct e
 /* ---- open and close ---------------------------------------------------------------------------
  */
 
+/* check_texts says whether there was room for every text. */
+static enum status check_texts(const struct remote *remote, struct err *err)
+{
+    enum status status = buf_status(&remote->base, err);
+    if (status == STATUS_OK)
+        status = buf_status(&remote->where, err);
+    if (status == STATUS_OK)
+        status = buf_status(&remote->socket, err);
+    if (status == STATUS_OK)
+        status = buf_status(&remote->authorization, err);
+    return status;
+}
+
 enum status remote_open(const struct remote_config *config, struct remote **out, struct err *err)
 {
     struct remote *remote = mem_zalloc(sizeof *remote);
@@ -128,10 +141,8 @@ enum status remote_open(const struct remote_config *config, struct remote **out,
         status = take_url(remote, config->url, err);
     if (status == STATUS_OK && config->token && *config->token)
         status = take_token(remote, config->token, err);
-    const struct buf *texts[] = {&remote->base, &remote->where, &remote->socket,
-                                 &remote->authorization};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && status == STATUS_OK; i++)
-        status = buf_status(texts[i], err);
+    if (status == STATUS_OK)
+        status = check_texts(remote, err);
     if (status == STATUS_OK &&
         (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK || !(remote->curl = curl_easy_init())))
         status = err_no_memory(err);

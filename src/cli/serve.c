@@ -237,6 +237,7 @@ int cmd_serve(struct cli *cli)
 {
     struct serving serving = {0};
     sigset_t signals;
+    log_set(LOG_INFO, NULL, NULL);
     raise_files();
     block_signals(&signals);
     int code = start(cli, &serving);

@@ -86,8 +86,12 @@ static int read_role(struct cli *cli, enum role *out)
     return 0;
 }
 
-/* print_json prints one object of a few texts; an empty value is null. */
-static int print_json(struct cli *cli, const char *const members[][2], size_t count)
+/* struct member: one of an object that is printed. */
+struct member {
+    const char *name, *value; /* no value, or an empty one, is null */
+};
+
+static int print_json(struct cli *cli, const struct member *members, size_t count)
 {
     struct buf text;
     struct jsonw w;
@@ -97,9 +101,9 @@ static int print_json(struct cli *cli, const char *const members[][2], size_t co
     jsonw_init(&w, &text);
     jsonw_object(&w);
     for (size_t i = 0; i < count; i++) {
-        jsonw_key(&w, members[i][0]);
-        if (*members[i][1])
-            jsonw_string(&w, slice_of(members[i][1]));
+        jsonw_key(&w, members[i].name);
+        if (members[i].value && *members[i].value)
+            jsonw_string(&w, slice_of(members[i].value));
         else
             jsonw_null(&w);
     }
@@ -118,10 +122,10 @@ static int print_created(struct cli *cli, const char *token, enum role role, str
 
     if (instant_is_set(expires))
         instant_format(expires, until);
-    const char *const members[][2] = {{"name", cli->args.operands[0]},
-                                      {"role", role_name(role)},
-                                      {"token", token},
-                                      {"expires_at", until}};
+    const struct member members[] = {{"name", cli->args.operands[0]},
+                                     {"role", role_name(role)},
+                                     {"token", token},
+                                     {"expires_at", until}};
     if (cli->json)
         return print_json(cli, members, 4);
     out_format(&cli->out, "%s\n", token);
@@ -252,7 +256,7 @@ int cmd_token_revoke(struct cli *cli)
     if (status != STATUS_OK) {
         code = say_error(exit_of(status), "%s", err.text);
     } else if (code == 0 && cli->json) {
-        const char *const members[][2] = {{"status", "revoked"}, {"name", name.ptr}};
+        const struct member members[] = {{"status", "revoked"}, {"name", cli->args.operands[0]}};
         code = print_json(cli, members, 2);
     } else if (code == 0) {
         out_str(&cli->out, "revoked ");

@@ -16,6 +16,22 @@ static struct slice number_bytes(int64_t number, char out[8])
     return (struct slice){out, 8};
 }
 
+bool event_known(struct slice what)
+{
+    static const char *const names[] = {
+        EVENT_PUSHED,       EVENT_LEASED,          EVENT_STARTED,       EVENT_RELEASED,
+        EVENT_COMPLETED,    EVENT_RETRY_SCHEDULED, EVENT_DEAD_LETTERED, EVENT_CANCEL_WANTED,
+        EVENT_CANCELLED,    EVENT_REQUEUED,        EVENT_DISCARDED,     EVENT_ROLLED_BACK,
+        EVENT_ESCALATED,    EVENT_RESTORED,        EVENT_IMPORTED,      EVENT_PURGED,
+        EVENT_QUEUE_PAUSED, EVENT_QUEUE_RESUMED,   EVENT_POLICY_SET,    EVENT_GROUP_SET,
+        EVENT_CLOCK_JUMPED,
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (slice_is(what, names[i]))
+            return true;
+    return false;
+}
+
 struct hash event_hash(const struct event *event, struct hash previous)
 {
     char seq[8], at[8], job[8], before[8], actor_len[8], what_len[8], why_len[8];

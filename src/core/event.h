@@ -45,6 +45,9 @@ struct event {
 #define EVENT_GROUP_SET "group-set"
 #define EVENT_CLOCK_JUMPED "clock-jumped"
 
+/* event_known says whether `what` is one of these. */
+bool event_known(struct slice what);
+
 /* event_hash is the hash of an event, by the formula above.  `event->hash` is not read. */
 struct hash event_hash(const struct event *event, struct hash previous);
 

@@ -265,6 +265,8 @@ static enum status apply_all(struct engine *engine, struct command *batch, bool 
         status = apply_commands(engine, batch, err);
     if (!status && engine->parked && (timers || engine->ready_changed))
         status = parked_apply(engine, err);
+    if (!status && engine->ready_changed)
+        status = unparked_apply(engine, batch, err);
     if (!status && timers && sweep_wanted(engine))
         status = sweep_apply(engine, err);
     return status;

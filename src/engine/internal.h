@@ -150,6 +150,9 @@ bool park(struct engine *engine, struct command *command);
 /* parked_apply tries the parked leases again, inside the transaction. */
 enum status parked_apply(struct engine *engine, struct err *err);
 
+/* unparked_apply tries those leases of the batch again that would be parked. */
+enum status unparked_apply(struct engine *engine, struct command *batch, struct err *err);
+
 /* parked_answer answers those that have jobs or whose time is over (or all of them: the engine
  * stops). */
 void parked_answer(struct engine *engine, bool all);

@@ -81,6 +81,7 @@ static enum status known_by_id(struct engine *engine, struct arena *arena, struc
                 "job_id: \"%.*s\" is known with another envelope: choose another id, or push the "
                 "same bytes",
                 SLICE_ARG(envelope->job_id));
+        item->job_id = envelope->job_id;
         return refuse(item, STATUS_CONFLICT, err);
     }
     item->job_id = stored.job_id;

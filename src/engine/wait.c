@@ -2,14 +2,22 @@
  *
  * A lease that finds nothing ready and may wait is parked.  Every batch that may have made a job
  * ready tries the parked ones again in the order in which they came, in its own transaction: so a
- * waiting worker has the job with the commit that made it ready. */
+ * waiting worker has the job with the commit that made it ready.  Behind them it tries its own
+ * leases that found nothing, as what makes a job ready may stand behind them in the batch. */
 #include "engine/internal.h"
+
+/* wants_to_wait says whether a command is a lease that found nothing and may wait. */
+static bool wants_to_wait(const struct command *command)
+{
+    const struct lease_command *lease = (const struct lease_command *)command;
+    return command->kind == COMMAND_LEASE && !command->status && !lease->count &&
+           lease->wait.us > 0 && !atomic_load(&lease->abandoned);
+}
 
 bool park(struct engine *engine, struct command *command)
 {
     struct lease_command *lease = (struct lease_command *)command;
-    if (command->kind != COMMAND_LEASE || command->status || lease->count || lease->wait.us <= 0 ||
-        atomic_load(&lease->abandoned))
+    if (!wants_to_wait(command))
         return false;
     lease->wait_until = instant_add(engine->now, lease->wait);
     struct command **end = &engine->parked;
@@ -32,6 +40,20 @@ enum status parked_apply(struct engine *engine, struct err *err)
         if (wait_is_over(engine, lease))
             continue;
         enum status status = lease_apply(engine, lease);
+        if (status) {
+            *err = command->err;
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status unparked_apply(struct engine *engine, struct command *batch, struct err *err)
+{
+    for (struct command *command = batch; command; command = command->next) {
+        if (!wants_to_wait(command))
+            continue;
+        enum status status = lease_apply(engine, (struct lease_command *)command);
         if (status) {
             *err = command->err;
             return status;

@@ -334,8 +334,8 @@ enum lz_status lz_release(struct lz *lz, const char *lease_id, struct lz_error *
         return lib_fail(error, status, &release.command.err);
     if (item.status) {
         struct err err;
-        return lib_fail(error,
-                        err_set(&err, item.status, "the lease is unknown or has ended"), &err);
+        return lib_fail(error, err_set(&err, item.status, "the lease is unknown or has ended"),
+                        &err);
     }
     return lib_ok(error);
 }

@@ -1,9 +1,19 @@
-"""What the tests of the command line share: the program, a data directory, and letters in it."""
+"""What the tests of the command line share: the program, a data directory, and letters in it.
+
+LAZARET_TEST_MODE chooses who carries requests out.  The tests, and what they expect, are the same:
+
+    own      each command owns the directory (the default)
+    socket   `lazaret serve` owns it, and commands that are given it go through its socket
+    server   commands are given the server's URL
+"""
 
 import json
 import os
 import pathlib
+import signal
 import subprocess
+import sys
+import threading
 
 import pexpect
 import pytest
@@ -12,6 +22,10 @@ BUILD = pathlib.Path(os.environ.get("LAZARET_BUILD", "build"))
 PROGRAM = os.environ.get("LAZARET_BIN") or str(BUILD / "lazaret")
 SEED = os.environ.get("LAZARET_SEED_BIN") or str(
     next((p for p in BUILD.glob("**/seed_letters") if p.is_file()), BUILD / "tests/seed_letters"))
+
+MODE = os.environ.get("LAZARET_TEST_MODE", "own")
+# For what a command does to a directory itself, and for what does not depend on who carries requests out.
+own_only = pytest.mark.skipif(MODE != "own", reason="about a directory that commands own")
 
 # A job that dies of its first failure, and one that is run twice, a millisecond apart.
 ONCE = {"max_attempts": 1}
@@ -31,14 +45,64 @@ def pytest_sessionstart(session):
             pytest.exit(f"{path} is not there: build it, or set LAZARET_BIN and LAZARET_SEED_BIN", 4)
 
 
+class Server:
+    """`lazaret serve` on a directory."""
+
+    def __init__(self, data, env, *args):
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", "--data", str(data), "--listen", "127.0.0.1:0", *map(str, args)], env=env, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.pid = self.process.pid
+        ready = self.process.stdout.readline()
+        assert ready.startswith("lazaret: ready on http://"), (ready, self.process.communicate(timeout=60))
+        self.url = ready.split()[-1]
+
+    def stop(self):
+        """Ends it as a service manager would, and expects 0 and silence."""
+        self.process.send_signal(signal.SIGTERM)
+        out, err = self.process.communicate(timeout=60)
+        assert (self.process.returncode, err) == (0, ""), (out, err)
+
+    def kill(self):
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.communicate(timeout=60)
+
+
 class Lazaret:
     """The program on one data directory."""
 
-    def __init__(self, data):
+    made = []  # of the test that runs: their servers are ended after it
+
+    def __init__(self, data, mode=MODE):
+        Lazaret.made.append(self)
         self.data = data
-        self.env = {"PATH": os.environ["PATH"], "HOME": str(data), "USER": "ada", "LC_ALL": "C.UTF-8",
-                    "LAZARET_DATA": str(data), "TERM": "xterm"}
-        self.env.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
+        self.mode = mode
+        self.server = None
+        self.lock = threading.Lock()  # a test may run commands from several threads
+        self.base = {"PATH": os.environ["PATH"], "HOME": str(data), "USER": "ada", "LC_ALL": "C.UTF-8",
+                     "LAZARET_DATA": str(data), "TERM": "xterm"}
+        self.base.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
+
+    @property
+    def env(self):
+        """The environment of a command.  In the modes with a server it is running from here on."""
+        with self.lock:
+            if self.mode != "own" and not self.server:
+                self.server = Server(self.data, self.base)
+                if self.mode == "server":
+                    self.base.pop("LAZARET_DATA")
+                    self.base["LAZARET_URL"] = self.server.url
+        return self.base
+
+    def offline(self):
+        """Ends the server, if there is one, and returns the directory: to do something to its files."""
+        if self.server:
+            server, self.server = self.server, None
+            self.base.pop("LAZARET_URL", None)
+            self.base["LAZARET_DATA"] = str(self.data)
+            server.stop()
+        return self.data
 
     def run(self, *args, input=None, env=None, cwd=None, text=True):
         """Runs the program without a terminal; the result has stdout, stderr and returncode."""
@@ -77,13 +141,20 @@ class Lazaret:
         assert child.exitstatus == 0, child.before
         return child.before.replace("\r\n", "\n")
 
+    def seeder(self):
+        """What makes letters, as the beginning of a command: the library, or a worker of the server."""
+        if self.mode == "own":
+            return [os.path.abspath(SEED), "--data", str(self.data)]
+        assert self.env
+        return [sys.executable, str(pathlib.Path(__file__).parent / "seed_http.py"), "--data", str(self.data)]
+
     def seed(self, *steps):
-        """Runs seed_letters with ("push", envelope), ("fail", failure), ("complete",), ("hold",)."""
+        """Carries out ("push", envelope), ("fail", failure), ("complete",), ("hold",)."""
         args = []
         for name, *value in steps:
             args += [f"--{name}", *(v if isinstance(v, str) else json.dumps(v) for v in value)]
-        done = subprocess.run([SEED, "--data", str(self.data), *args], capture_output=True, text=True,
-                              env=self.env, timeout=120, stdin=subprocess.DEVNULL)
+        done = subprocess.run([*self.seeder(), *args], capture_output=True, text=True, env=self.env, timeout=120,
+                              stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
@@ -93,6 +164,27 @@ class Lazaret:
         return self.seed(("push", envelope), ("fail", failure or TIMEOUT))[-1].split()[1]
 
 
+@pytest.fixture(autouse=True)
+def no_server_is_left():
+    yield
+    while Lazaret.made:
+        Lazaret.made.pop().offline()
+
+
 @pytest.fixture
 def lz(tmp_path):
     return Lazaret(tmp_path / "data")
+
+
+@pytest.fixture
+def serve(lz):
+    """Starts servers on the directory; those that a test leaves are killed."""
+    made = []
+
+    def start(*args):
+        made.append(Server(lz.data, lz.env, *args))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.kill()

@@ -47,7 +47,7 @@ def test_a_whole_chain_verifies(lz):
 ])
 def test_evidence_that_was_tampered_with_is_found_and_named(lz, change, event):
     lz.dead()
-    db = sqlite3.connect(lz.data / "lazaret.db")
+    db = sqlite3.connect(lz.offline() / "lazaret.db")
     db.execute(change)
     db.commit()
     db.close()
@@ -60,7 +60,7 @@ def test_evidence_that_was_tampered_with_is_found_and_named(lz, change, event):
 
 def test_numbers_of_events_that_were_cut_off_are_not_given_again(lz):
     lz.dead()
-    db = sqlite3.connect(lz.data / "lazaret.db")
+    db = sqlite3.connect(lz.offline() / "lazaret.db")
     db.execute("DELETE FROM event WHERE seq = 3")
     db.commit()
     db.close()

@@ -12,7 +12,7 @@ def commands(lz):
     def leaves(text):
         return re.findall(r"^  (\S+)  ", text.split("Commands\n")[1].split("\n\n")[0], re.M)
     top = leaves(lz.ok("help"))
-    groups = {name: leaves(lz.ok("help", name)) for name in ["dlq", "policy", "audit"]}
+    groups = {name: leaves(lz.ok("help", name)) for name in ["dlq", "policy", "audit", "token"]}
     return [[name] for name in top if name not in groups] + [[g, c] for g in groups for c in groups[g]]
 
 
@@ -92,7 +92,7 @@ def test_an_example_of_a_flag_names_flags_that_exist(lz):
         shown = lz.ok(*command, "--help")
         for line in shown.split("Examples")[1].splitlines():
             if line.strip().startswith("lazaret " + " ".join(command)):
-                assert set(re.findall(r" (--[a-z-]+)", line)) <= flags(lz, command), line
+                assert set(re.findall(r" (--[a-z-]+)", line.split(" && ")[0])) <= flags(lz, command), line
 
 
 def test_a_flag_takes_a_value_everywhere_or_nowhere(lz):
@@ -104,6 +104,6 @@ def test_a_flag_takes_a_value_everywhere_or_nowhere(lz):
 
 
 def test_commands_of_later_times_are_not_there(lz):
-    for name in ["serve", "work", "map", "send", "redrive", "bench"]:
+    for name in ["work", "map", "send", "redrive", "bench"]:
         assert "no command" in lz.fails(2, name)
     assert "no command" in lz.fails(2, "dlq", "recover")

@@ -1,6 +1,9 @@
 """--config, --data and the environment."""
 
 import pytest
+from conftest import own_only
+
+pytestmark = own_only
 
 
 def config(tmp_path, text):
@@ -44,6 +47,39 @@ def test_json_with_tabs_is_a_config_too(lz, tmp_path):
     ("limits:\n  live_jobs_max: 1.5\n", "limits.live_jobs_max: must be a whole number"),
     ("retention:\n  done_days: -1\n", "retention.done_days: must be a number"),
     ("lock_wait_seconds: yes\n", "lock_wait_seconds: must be a number"),
+    ("http:\n  body_max: 5\n", "unknown key http.body_max"),
+    ("http:\n  thread: 5\n", "unknown key http.thread; did you mean http.threads?"),
+    ("http: 5\n", "http: must be a mapping"),
+    ("http:\n  body_max_bytes: 4MB\n", 'http.body_max_bytes: must be a whole number from 1024 to 1073741824, not "4MB"'),
+    ("http:\n  body_max_bytes: 0\n", "http.body_max_bytes: must be a whole number from 1024"),
+    ("http:\n  head_max_bytes: 2097152\n", "http.head_max_bytes: must be a whole number from 1024 to 1048576, not 2097152"),
+    ("http:\n  connections_max: 0\n", "http.connections_max: must be a whole number from 1"),
+    ("http:\n  connections_per_address: -1\n", "http.connections_per_address: must be a whole number from 0"),
+    ("http:\n  head_seconds: 0\n", "http.head_seconds: must be a number from 0.01 to 86400, not 0"),
+    ("http:\n  idle_seconds: soon\n", "http.idle_seconds: must be a number"),
+    ("http:\n  body_grace_seconds: 1e9\n", "http.body_grace_seconds: must be a number"),
+    ("http:\n  bytes_per_second_min: 1.5\n", "http.bytes_per_second_min: must be a whole number"),
+    ("http:\n  threads: 0\n", "http.threads: must be a whole number from 1 to 256"),
+    ("http:\n  drain_seconds: -1\n", "http.drain_seconds: must be a number"),
+    ("listen: 8700\n", "listen: must be HOST:PORT, not 8700"),
+    ("listen: localhost\n", "listen: must be HOST:PORT"),
+    ("listen: 'localhost:'\n", "listen: must be HOST:PORT"),
+    ("listen: ':8700'\n", "listen: must be HOST:PORT"),
+    ("listen: localhost:65536\n", "listen: must be HOST:PORT"),
+    ("listen: localhost:http\n", "listen: must be HOST:PORT"),
+    ("listen: '::1:8700'\n", "listen: must be HOST:PORT"),
+    ("tokens: ''\n", "tokens: must be the name of a file"),
+    ("tokens: [a]\n", "tokens: must be the name of a file"),
+    ('{"access_log": "a\\u0000b"}', "access_log: must be the name of a file"),
+    ("access_log:\n", "access_log: must be the name of a file"),
+    ("tls:\n  cert: a\n", "unknown key tls.cert"),
+    ("tls:\n  certificate: 5\n  key: k\n", "tls.certificate: must be the name of a file"),
+    ("tls:\n  certificate: c\n", "tls: needs both, a certificate and a key"),
+    ("tls:\n  key: k\n", "tls: needs both, a certificate and a key"),
+    ("redact: /inputs/card\n", "redact: must be a list of JSON pointers"),
+    ("redact: [5]\n", "redact: must be a list of JSON pointers, not 5"),
+    ("redact: [inputs/card]\n", "redact: "),
+    ("redact: [/a, '/inputs/~2']\n", "redact: "),
     ("a: 1\na: 2\n", "lazaret.yml"),
     ("a: [\n", "lazaret.yml"),
 ])
@@ -51,6 +87,33 @@ def test_a_mistake_in_a_config_names_the_file_and_the_key(lz, tmp_path, text, sa
     err = lz.fails(2, "status", "--config", config(tmp_path, text))
     assert "lazaret.yml" in err and said in err
     assert not lz.data.exists()
+
+
+def test_what_serve_needs_is_understood_by_every_command(lz, tmp_path):
+    lz.ok("status", "--config", config(tmp_path, """
+listen: "[::1]:0"
+tls:
+  certificate: /etc/lazaret/tls.pem
+  key: /etc/lazaret/tls.key
+tokens: /etc/lazaret/tokens.json
+access_log: "-"
+redact:
+  - /inputs/card
+  - /failure/artifacts/log
+http:
+  body_max_bytes: 4194304
+  head_max_bytes: 8192
+  connections_max: 4096
+  connections_per_address: 0
+  head_seconds: 0.5
+  idle_seconds: 75
+  body_grace_seconds: 20
+  bytes_per_second_min: 1024
+  threads: 2
+  drain_seconds: 0
+"""))
+    for text in ["redact:\n", "redact: []\n", "http:\n", "tls:\n"]:
+        lz.ok("status", "--config", config(tmp_path, text))
 
 
 def test_a_config_that_is_missing_is_an_error(lz, tmp_path):

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 
 import pexpect
 from conftest import PROGRAM
@@ -17,10 +18,13 @@ VARIES = [
     (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", r"\\d{4}-\\d\\d-\\d\\dT[0-9:.]+Z"),
     (r"\b[0-9a-f]{64}\b", "[0-9a-f]{64}"),
     (r"\b01[0-9a-f]{6}[0-9a-f-]*", "(01[0-9a-f]{6}[0-9a-f-]*)"),
+    (r"\b\d+-[0-9a-f]{16}\b", "(\\\\d+-[0-9a-f]{16})"),
     (r"tasks-\d+", r"tasks-\\d+"),
     (r"\b\d+s\b", r"\\d+s"),
+    (r"\b\d+ events\b", r"\\d+ events"),
     (r"\|[ █]+\|", r"\\|[ █]+\\|"),
 ]
+BOUND = VARIES[2][0] + "|" + VARIES[3][0]
 
 
 def steps():
@@ -48,25 +52,43 @@ def compare(expected, shown, ids):
         assert number < len(shown), f"missing: {line}"
         match = re.fullmatch(pattern(line), shown[number].rstrip())
         assert match, f"README: {line}\nprogram: {shown[number]}"
-        ids.update(zip(re.findall(VARIES[2][0], line), match.groups()))
+        ids.update(zip(re.findall(BOUND, line), match.groups()))
+
+
+def serve(data):
+    """Starts the server; its process and its address."""
+    process = subprocess.Popen([PROGRAM, "serve", "--data", str(data), "--listen", "127.0.0.1:0"],
+                               stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().rsplit(" ", 1)[1].strip()
+
+
+def walk(env, where):
+    """Runs every step; returns how many there were and the server, if one was started."""
+    ids, ran, server = {}, 0, None
+    for command, expected in steps():
+        if command.startswith("export LAZARET_URL="):
+            server, env["LAZARET_URL"] = serve(where / "served")
+        if command.startswith("export "):
+            continue
+        if command == "make example":
+            command = f"scripts/run-example build {where / 'example'}"
+            expected = [line.replace("build/example", str(where / "example")) for line in expected]
+        for old, new in sorted(ids.items(), key=lambda pair: -len(pair[0])):
+            command = command.replace(old, new)
+        child = pexpect.spawn("/bin/sh", ["-c", command], env=env, cwd=str(where), dimensions=(60, 110), timeout=120)
+        shown = child.read().decode().replace("\r", "")
+        compare(expected, shown.rstrip("\n").split("\n"), ids)
+        ran += 1
+    return ran, server
 
 
 def test_the_walk_through_is_word_for_word(tmp_path):
-    build = pathlib.Path(os.environ["LAZARET_BUILD"])
+    build = pathlib.Path(os.environ["LAZARET_BUILD"]).resolve()
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     (tmp_path / "build").symlink_to(build)
     env = dict(os.environ, NO_COLOR="1", TERM="xterm", LAZARET_DATA=str(tmp_path / "example"),
-               PATH=f"{pathlib.Path(PROGRAM).parent}:{os.environ['PATH']}")
-    ids, ran = {}, 0
-    for command, expected in steps():
-        if command.startswith("export "):
-            continue
-        if command == "make run":
-            command = f"sh -c 'scripts/run-example build {tmp_path / 'example'}'"
-            expected = [line.replace("build/example", str(tmp_path / "example")) for line in expected]
-        for old, new in sorted(ids.items(), key=lambda pair: -len(pair[0])):
-            command = command.replace(old, new)
-        shown = pexpect.run(command, env=env, cwd=str(tmp_path), dimensions=(60, 110), timeout=120)
-        compare(expected, shown.decode().replace("\r", "").rstrip("\n").split("\n"), ids)
-        ran += 1
-    assert ran >= 8
+               PATH=f"{pathlib.Path(PROGRAM).resolve().parent}:{os.environ['PATH']}")
+    ran, server = walk(env, tmp_path)
+    server.terminate()
+    assert server.wait(timeout=60) == 0
+    assert ran >= 12

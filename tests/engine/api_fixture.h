@@ -15,18 +15,20 @@
 #include "base/json.h"
 #include "base/mem.h"
 
-/* struct api: an engine and the answer to the last request. */
-struct api {
+/* struct desk: an engine and the answer to the last request. */
+struct desk {
     char directory[64];
     struct engine_config config;
     struct engine *engine;
+    struct api api; /* on that engine */
     struct api_answer answer;
     struct json json;         /* the answer's body */
     const char *content_type; /* of the next requests; NULL: JSON */
+    enum role role;           /* likewise; ROLE_NONE: admin */
     struct arena arena;       /* what tests keep */
 };
 
-static inline void api_open(struct api *api)
+static inline void api_open(struct desk *api)
 {
     struct err err = {0};
     char path[128];
@@ -37,11 +39,12 @@ static inline void api_open(struct api *api)
     if (store_sqlite_open(&store, &config.store, &err) || engine_new(&config, &api->engine, &err) ||
         engine_start(api->engine, &err))
         fail_msg("%s", err.text);
+    api->api.engine = api->engine;
 }
 
 static inline int api_setup(void **state)
 {
-    struct api *api = mem_zalloc(sizeof(*api));
+    struct desk *api = mem_zalloc(sizeof(*api));
     assert_non_null(api);
     snprintf(api->directory, sizeof(api->directory), "/tmp/lazaret-api-XXXXXX");
     assert_non_null(mkdtemp(api->directory));
@@ -53,7 +56,7 @@ static inline int api_setup(void **state)
 
 static inline int api_teardown(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     char command[128];
     engine_free(api->engine);
     snprintf(command, sizeof(command), "rm -rf '%s'", api->directory);
@@ -66,7 +69,7 @@ static inline int api_teardown(void **state)
 
 /* api_send carries out a request of any bytes; `target` is a path with an optional query.  Every
  * answer must be one JSON value and a newline. */
-static inline int api_send(struct api *api, const char *method, const char *target,
+static inline int api_send(struct desk *api, const char *method, const char *target,
                            struct slice body)
 {
     const char *mark = strchr(target, '?');
@@ -77,9 +80,10 @@ static inline int api_send(struct api *api, const char *method, const char *targ
                                   .query = mark ? slice_of(mark + 1) : (struct slice){0},
                                   .body = body,
                                   .content_type = slice_of(api->content_type),
-                                  .actor = SLICE("test")};
+                                  .actor = SLICE("test"),
+                                  .role = api->role ? api->role : ROLE_ADMIN};
     struct err err;
-    api_call(api->engine, &request, &api->answer);
+    api_call(&api->api, &request, &api->answer);
     struct slice text = buf_slice(&api->answer.body);
     assert_true(text.len > 1);
     assert_int_equal(text.ptr[text.len - 1], '\n');
@@ -88,18 +92,18 @@ static inline int api_send(struct api *api, const char *method, const char *targ
     return api->answer.status;
 }
 
-static inline int api_get(struct api *api, const char *target)
+static inline int api_get(struct desk *api, const char *target)
 {
     return api_send(api, "GET", target, (struct slice){0});
 }
 
-static inline int api_post(struct api *api, const char *target, const char *body)
+static inline int api_post(struct desk *api, const char *target, const char *body)
 {
     return api_send(api, "POST", target, slice_of(body));
 }
 
 /* api_value follows a path such as "results.0.code" into the last answer; false: nothing there. */
-static inline bool api_value(struct api *api, const char *path, struct json *out)
+static inline bool api_value(struct desk *api, const char *path, struct json *out)
 {
     struct json value = api->json;
     while (*path) {
@@ -125,7 +129,7 @@ static inline bool api_value(struct api *api, const char *path, struct json *out
 }
 
 /* api_text is what stands at a path: a string's text, any other value's JSON; kept in the arena. */
-static inline const char *api_text(struct api *api, const char *path)
+static inline const char *api_text(struct desk *api, const char *path)
 {
     struct json value;
     if (!api_value(api, path, &value))
@@ -136,7 +140,7 @@ static inline const char *api_text(struct api *api, const char *path)
     return text.ptr;
 }
 
-static inline size_t api_count(struct api *api, const char *path)
+static inline size_t api_count(struct desk *api, const char *path)
 {
     struct json value;
     assert_true(api_value(api, path, &value));
@@ -146,7 +150,8 @@ static inline size_t api_count(struct api *api, const char *path)
 #define assert_answer(api, path, expected) assert_string_equal(api_text(api, path), expected)
 
 /* api_ok sends a request that must succeed, and shows the answer when it does not. */
-static inline void api_ok(struct api *api, const char *method, const char *target, const char *body)
+static inline void api_ok(struct desk *api, const char *method, const char *target,
+                          const char *body)
 {
     int status = api_send(api, method, target, slice_of(body));
     if (status / 100 != 2)
@@ -154,7 +159,7 @@ static inline void api_ok(struct api *api, const char *method, const char *targe
 }
 
 /* api_lease takes one job and returns its lease_id. */
-static inline const char *api_lease(struct api *api)
+static inline const char *api_lease(struct desk *api)
 {
     api_ok(api, "POST", "/api/v1/leases", "{\"worker_id\":\"w1\"}");
     assert_int_equal(api_count(api, "leases"), 1);
@@ -162,7 +167,7 @@ static inline const char *api_lease(struct api *api)
 }
 
 /* api_result reports an outcome for a lease; `rest` is the JSON after the lease_id. */
-static inline void api_result(struct api *api, const char *lease_id, const char *rest)
+static inline void api_result(struct desk *api, const char *lease_id, const char *rest)
 {
     struct slice body = arena_printf(&api->arena, "{\"lease_id\":\"%s\",%s}", lease_id, rest);
     api_ok(api, "POST", "/api/v1/results", body.ptr);
@@ -170,7 +175,7 @@ static inline void api_result(struct api *api, const char *lease_id, const char 
 
 /* api_dead makes a job that has failed for good, and returns its dlq_id.  `members` are members of
  * the envelope and `failure` is the failure, as JSON. */
-static inline const char *api_dead(struct api *api, const char *members, const char *failure)
+static inline const char *api_dead(struct desk *api, const char *members, const char *failure)
 {
     struct slice envelope =
         arena_printf(&api->arena, "{\"action\":\"work\",\"retry_policy\":{\"max_attempts\":1}%s%s}",
@@ -184,7 +189,7 @@ static inline const char *api_dead(struct api *api, const char *members, const c
 }
 
 /* api_path is a path with an id in it. */
-static inline const char *api_path(struct api *api, const char *format, const char *id)
+static inline const char *api_path(struct desk *api, const char *format, const char *id)
 {
     struct buf path;
     buf_init(&path, 4096);

@@ -13,7 +13,7 @@ static void a_wrong_request_says_what_is_wrong(void **state)
         int status;
         const char *code, *says;
     } cases[] = {
-        {"GET", "/", "", 404, "not_found", "no such path"},
+        {"GET", "/api", "", 404, "not_found", "no such path"},
         {"GET", "", "", 404, "not_found", "no such path"},
         {"GET", "/api/v1/nothing", "", 404, "not_found", "no such path"},
         {"GET", "/api/v1/dlq//retry", "", 404, "not_found", "no such path"},
@@ -80,7 +80,7 @@ static void a_wrong_request_says_what_is_wrong(void **state)
         {"GET", "/api/v1/audit?job_id=nobody", "", 404, "not_found", "no job"},
         {"GET", "/api/v1/audit/verify?after=99", "", 400, "invalid", "after: the last event is 0"},
     };
-    struct api *api = *state;
+    struct desk *api = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int status = api_send(api, cases[i].method, cases[i].target, slice_of(cases[i].body));
         const char *error = api_text(api, "error");
@@ -94,7 +94,7 @@ static void a_wrong_request_says_what_is_wrong(void **state)
 
 static void a_trailing_slash_does_not_matter(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     assert_int_equal(api_get(api, "/api/v1/dlq/"), 200);
     assert_string_equal(buf_str(&api->answer.body), "[]\n");
     assert_int_equal(api_get(api, "/api/v1/dlq/stats/"), 200);
@@ -103,7 +103,7 @@ static void a_trailing_slash_does_not_matter(void **state)
 
 static void ids_are_percent_decoded(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\",\"job_id\":\"../a b/\\u00e9%\"}");
     assert_int_equal(api_get(api, "/api/v1/jobs/..%2Fa%20b%2F%C3%A9%25"), 200);
     assert_answer(api, "job_id", "../a b/\xc3\xa9%");
@@ -113,7 +113,7 @@ static void ids_are_percent_decoded(void **state)
 
 static void a_push_is_answered_with_the_job(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *envelope = " {\"action\":\"send\", \"job_id\":\"j1\"}\n";
     assert_int_equal(api_post(api, "/api/v1/jobs", envelope), 201);
     assert_string_equal(buf_str(&api->answer.body),
@@ -126,7 +126,7 @@ static void a_push_is_answered_with_the_job(void **state)
 
 static void of_many_pushes_each_has_its_answer_in_its_place(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs",
            "[{\"action\":\"a\",\"job_id\":\"1\"},7,{\"action\":\"a\",\"job_id\":\"2\"},"
            "{\"action\":\"b\",\"job_id\":\"1\"}]");
@@ -150,7 +150,7 @@ static void of_many_pushes_each_has_its_answer_in_its_place(void **state)
 
 static void more_than_ten_thousand_pushes_are_refused(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     struct buf body;
     buf_init(&body, 1 << 20);
     for (int i = 0; i < 10001; i++)
@@ -167,7 +167,7 @@ static void more_than_ten_thousand_pushes_are_refused(void **state)
 static int setup_full(void **state)
 {
     int failed = api_setup(state);
-    struct api *api = *state;
+    struct desk *api = *state;
     engine_free(api->engine);
     api->config.live_max = 1;
     api_open(api);
@@ -176,7 +176,7 @@ static int setup_full(void **state)
 
 static void a_push_over_the_limit_says_when_to_try_again(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\"}");
     assert_int_equal(api_post(api, "/api/v1/jobs", "{\"action\":\"a\"}"), 429);
     assert_answer(api, "code", "limit");
@@ -188,7 +188,7 @@ static void a_push_over_the_limit_says_when_to_try_again(void **state)
 
 static void a_job_is_shown_with_its_attempts_and_its_envelope(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs",
            "{\"action\":\"send\",\"job_id\":\"j1\",\"queue\":\"mail\",\"priority\":7,"
            "\"retry_policy\":\"map\",\"extra\" : [1, 2]}");
@@ -216,7 +216,7 @@ static void a_job_is_shown_with_its_attempts_and_its_envelope(void **state)
 
 static void jobs_are_listed_in_pages(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs",
            "[{\"action\":\"a\",\"job_id\":\"1\"},{\"action\":\"a\",\"job_id\":\"2\"},"
            "{\"action\":\"a\",\"job_id\":\"3\",\"queue\":\"q\"}]");
@@ -239,7 +239,7 @@ static void jobs_are_listed_in_pages(void **state)
 
 static void a_pending_job_is_cancelled_and_a_running_one_told(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\",\"job_id\":\"1\"}");
     api_ok(api, "POST", "/api/v1/jobs/1/cancel", "{\"actor\":\"human:ada\"}");
     assert_answer(api, "state", "cancelled");
@@ -261,7 +261,7 @@ static void a_pending_job_is_cancelled_and_a_running_one_told(void **state)
 
 static void a_lease_hands_over_the_job_byte_for_byte(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *envelope = "{ \"action\":\"a\",  \"job_id\":\"1\", \"n\": 1.50, \"n\": 2 }";
     api_ok(api, "POST", "/api/v1/jobs", envelope);
     api_ok(api, "POST", "/api/v1/leases",
@@ -277,7 +277,7 @@ static void a_lease_hands_over_the_job_byte_for_byte(void **state)
 
 static void a_released_job_is_ready_again(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\",\"job_id\":\"1\"}");
     const char *lease = api_lease(api);
     struct slice body = arena_printf(&api->arena, "{\"lease_ids\":[\"%s\",\"no\"]}", lease);
@@ -303,7 +303,7 @@ static void results_keep_what_the_worker_hands_back(void **state)
          "{\"value\":7,\"summary\":\"ok\"}"},
         {"\"status\":\"complete\",\"summary\":\"ok\"", "{\"summary\":\"ok\"}"},
     };
-    struct api *api = *state;
+    struct desk *api = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\"}");
         const char *job = api_text(api, "job_id");
@@ -318,7 +318,7 @@ static void results_keep_what_the_worker_hands_back(void **state)
 
 static void a_result_for_a_lost_lease_changes_nothing(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\",\"job_id\":\"1\"}");
     const char *lease = api_lease(api);
     struct slice body = arena_printf(&api->arena,
@@ -339,7 +339,7 @@ static void a_result_for_a_lost_lease_changes_nothing(void **state)
 
 static void a_paused_queue_hands_out_nothing(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\",\"queue\":\"mail\"}");
     api_ok(api, "POST", "/api/v1/queues/mail/pause", "");
     assert_string_equal(buf_str(&api->answer.body), "{\"status\":\"paused\",\"queue\":\"mail\"}\n");
@@ -365,7 +365,7 @@ static void presets_explain_themselves_as_the_contract_has_them(void **state)
         {"map", "3", "[1,2]", "3", NULL},
         {"background", "4", "[0.025,0.05,0.1]", "0.175", NULL},
     };
-    struct api *api = *state;
+    struct desk *api = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         api_ok(api, "GET", api_path(api, "/api/v1/policies/%s/explain", cases[i].name), "");
         assert_answer(api, "name", cases[i].name);
@@ -379,7 +379,7 @@ static void presets_explain_themselves_as_the_contract_has_them(void **state)
 
 static void a_policy_that_was_read_can_be_put_back(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "GET", "/api/v1/policies", "");
     size_t presets = api_count(api, "");
     api_ok(api, "PUT", "/api/v1/policies/mine",
@@ -401,7 +401,7 @@ static void a_policy_that_was_read_can_be_put_back(void **state)
 
 static void a_simulation_decides_as_the_engine_would(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/policies/simulate",
            "{\"policy\":\"receipts\",\"repeat\":true,"
            "\"failures\":[{\"message\":\"refused\",\"class\":\"network\"}]}");
@@ -432,7 +432,7 @@ static void a_simulation_decides_as_the_engine_would(void **state)
 
 static void the_evidence_of_a_job_is_listed_in_order(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *dlq_id = api_dead(api, "\"job_id\":\"1\"", "{\"message\":\"timed out\"}");
     api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\",\"job_id\":\"2\"}");
     api_ok(api, "POST", api_path(api, "/api/v1/dlq/%s/retry", dlq_id), "");
@@ -457,7 +457,7 @@ static void the_evidence_of_a_job_is_listed_in_order(void **state)
 
 static void the_chain_of_evidence_verifies(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "GET", "/api/v1/audit/head", "");
     assert_answer(api, "seq", "0");
     api_ok(api, "GET", "/api/v1/audit/verify", "");
@@ -478,7 +478,7 @@ static void the_chain_of_evidence_verifies(void **state)
 }
 
 /* tamper changes the store behind the engine's back. */
-static void tamper(struct api *api, const char *sql)
+static void tamper(struct desk *api, const char *sql)
 {
     char path[128];
     sqlite3 *db;
@@ -499,7 +499,7 @@ static void a_changed_or_missing_event_is_named(void **state)
         {"UPDATE event SET at = at + 1 WHERE seq = 3", "3", "changed"},
         {"DELETE FROM event WHERE seq = 2", "2", "missing"},
     };
-    struct api *api = *state;
+    struct desk *api = *state;
     for (int i = 0; i < 6; i++)
         api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\"}");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -515,7 +515,7 @@ static void a_changed_or_missing_event_is_named(void **state)
 
 static void the_status_adds_up(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_dead(api, "\"queue\":\"q\"", "{\"message\":\"timed out\"}");
     api_ok(api, "POST", "/api/v1/jobs", "[{\"action\":\"a\"},{\"action\":\"b\"}]");
     api_ok(api, "GET", "/api/v1/status", "");
@@ -557,7 +557,7 @@ static void a_failed_allocation_fails_one_request_and_no_more(void **state)
         {"POST", "/api/v1/policies/simulate",
          "{\"policy\":\"map\",\"failures\":[{\"message\":\"x\"}]}"},
     };
-    struct api *api = *state;
+    struct desk *api = *state;
     api_dead(api, "", "{\"message\":\"timed out\"}");
     api_ok(api, "POST", "/api/v1/jobs", "{\"action\":\"a\",\"job_id\":\"1\"}");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -4,13 +4,13 @@
 #define TIMEOUT "{\"message\":\"connection timed out after 30 s\",\"class\":\"timeout\"}"
 #define DENIED "{\"message\":\"not yours\",\"class\":\"permission_denied\"}"
 
-static const char *letter_path(struct api *api, const char *dlq_id)
+static const char *letter_path(struct desk *api, const char *dlq_id)
 {
     return api_path(api, "/api/v1/dlq/%s", dlq_id);
 }
 
 /* assert_state reads a letter again and checks its state. */
-static void assert_state(struct api *api, const char *dlq_id, const char *expected)
+static void assert_state(struct desk *api, const char *dlq_id, const char *expected)
 {
     api_ok(api, "GET", letter_path(api, dlq_id), "");
     assert_answer(api, "state", expected);
@@ -51,7 +51,7 @@ static void a_letter_has_the_names_of_the_contract_in_its_order(void **state)
                                         "replay_safety",
                                         "redrive_count",
                                         "envelope"};
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *dlq_id = api_dead(api,
                                   "\"job_id\":\"j\",\"queue\":\"mail\",\"trace_id\":\"t\","
                                   "\"inputs\":{\"to\": \"ada\"}",
@@ -88,7 +88,7 @@ static void a_letter_has_the_names_of_the_contract_in_its_order(void **state)
 static void an_unknown_letter_is_the_swarms_404(void **state)
 {
     static const char *const posts[] = {"retry", "discard", "rollback", "escalate", "restore"};
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *expected = "{\"error\":\"dlq entry not found\",\"code\":\"not_found\"}\n";
     assert_int_equal(api_get(api, "/api/v1/dlq/nobody"), 404);
     assert_string_equal(buf_str(&api->answer.body), expected);
@@ -126,7 +126,7 @@ static void letters_are_filtered_and_paged(void **state)
         {"?agent=w1&limit=1000", 3},
         {"?trace_id=nothing", 0},
     };
-    struct api *api = *state;
+    struct desk *api = *state;
     api_dead(api, "\"job_id\":\"a\",\"queue\":\"mail\",\"run_id\":\"run-7\"", TIMEOUT);
     api_dead(api, "\"job_id\":\"b\",\"run_id\":\"run-7\"", TIMEOUT);
     api_dead(api, "\"job_id\":\"c\"", DENIED);
@@ -154,7 +154,7 @@ static void letters_are_filtered_and_paged(void **state)
 
 static void ids_can_be_found_by_their_beginning(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *dlq_id = api_dead(api, "", TIMEOUT);
     char target[96];
     snprintf(target, sizeof(target), "/api/v1/dlq/like?prefix=%.8s", dlq_id);
@@ -166,7 +166,7 @@ static void ids_can_be_found_by_their_beginning(void **state)
 
 static void stats_count_the_unrecovered(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *one = api_dead(api, "\"queue\":\"mail\"", TIMEOUT);
     const char *two = api_dead(api, "", TIMEOUT);
     api_dead(api, "", DENIED);
@@ -188,7 +188,7 @@ static void stats_count_the_unrecovered(void **state)
 
 static void a_retried_letter_is_recovered_and_its_job_lives(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *dlq_id = api_dead(api, "\"job_id\":\"j\"", DENIED);
     const char *retry = api_path(api, "/api/v1/dlq/%s/retry", dlq_id);
     api_ok(api, "POST", retry, "");
@@ -208,7 +208,7 @@ static void a_retried_letter_is_recovered_and_its_job_lives(void **state)
 
 static void a_retry_may_edit_the_job(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *dlq_id = api_dead(api, "\"job_id\":\"j\",\"inputs\":{\"to\":\"ada\"}", DENIED);
     const char *retry = api_path(api, "/api/v1/dlq/%s/retry", dlq_id);
     assert_int_equal(api_post(api, retry, "{\"patch\":{}}"), 400);
@@ -238,7 +238,7 @@ static void a_retry_may_edit_the_job(void **state)
 
 static void a_discarded_letter_must_be_restored_first(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *dlq_id = api_dead(api, "", TIMEOUT);
     api_ok(api, "POST", api_path(api, "/api/v1/dlq/%s/discard", dlq_id), "{\"note\":\"junk\"}");
     assert_answer(api, "status", "discarded");
@@ -263,7 +263,7 @@ static void a_discarded_letter_must_be_restored_first(void **state)
 
 static void retry_all_takes_what_a_machine_may_replay(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *one = api_dead(api, "", TIMEOUT);
     const char *two = api_dead(api, "", TIMEOUT);
     const char *denied = api_dead(api, "", DENIED);
@@ -296,7 +296,7 @@ static void a_bulk_retry_takes_exactly_what_was_asked_for(void **state)
         {"{\"all\":true,\"max_retries\":0}", "max_retries: "},
         {"{\"al\":true}", "al: unknown member"},
     };
-    struct api *api = *state;
+    struct desk *api = *state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(api_post(api, "/api/v1/dlq/retry", wrong[i].body), 400);
         if (!strstr(api_text(api, "error"), wrong[i].says))
@@ -335,7 +335,7 @@ static void a_bulk_retry_takes_exactly_what_was_asked_for(void **state)
 
 static void more_letters_than_a_chunk_holds_are_all_reviewed_oldest_first(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     struct buf body;
     buf_init(&body, 1 << 22);
     for (int i = 0; i < 1203; i++)
@@ -366,7 +366,7 @@ static void more_letters_than_a_chunk_holds_are_all_reviewed_oldest_first(void *
 
 static void a_group_is_treated_as_one(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_dead(api, "", TIMEOUT);
     api_dead(api, "", "{\"message\":\"connection timed out after 60 s\",\"class\":\"timeout\"}");
     const char *denied = api_dead(api, "", DENIED);
@@ -403,7 +403,7 @@ static void a_group_is_treated_as_one(void **state)
 
 static void clear_keeps_what_needs_review(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *timeout = api_dead(api, "\"run_id\":\"r\"", TIMEOUT);
     const char *denied = api_dead(api, "\"run_id\":\"r\"", DENIED);
     const char *other = api_dead(api, "\"run_id\":\"other\"", TIMEOUT);
@@ -421,7 +421,7 @@ static void clear_keeps_what_needs_review(void **state)
 
 static void purge_takes_only_what_is_old_enough(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_dead(api, "", TIMEOUT);
     api_ok(api, "POST", "/api/v1/dlq/import",
            "{\"dlq_id\":\"old\",\"original_subject\":\"s\",\"original_payload\":{},"
@@ -441,7 +441,7 @@ static void purge_takes_only_what_is_old_enough(void **state)
 
 static void the_four_forms_of_a_letter_are_taken_in(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     api_ok(api, "POST", "/api/v1/dlq/import?job_id=mapreduce-1",
            "[{\"dlq_id\":\"s1\",\"original_subject\":\"swarm.task.request\","
            "\"original_payload\":{\"b\": 1, \"a\": 2},\"reason\":\"no_capable_agent\","
@@ -506,7 +506,7 @@ static void the_four_forms_of_a_letter_are_taken_in(void **state)
 
 static void an_exported_letter_comes_back_the_same(void **state)
 {
-    struct api *api = *state;
+    struct desk *api = *state;
     const char *one = api_dead(api, "\"job_id\":\"j\",\"inputs\":{\"n\": 1}", DENIED);
     api_ok(api, "POST", "/api/v1/dlq/import",
            "[{\"dlq_id\":\"text\",\"original_subject\":\"s\",\"original_payload\":\"no json\","
@@ -522,7 +522,7 @@ static void an_exported_letter_comes_back_the_same(void **state)
     assert_int_equal(api_count(api, ""), 3);
     struct slice exported = arena_dup(&api->arena, api->json.raw);
 
-    struct api *other;
+    struct desk *other;
     void *other_state;
     assert_int_equal(api_setup(&other_state), 0);
     other = other_state;

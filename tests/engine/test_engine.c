@@ -450,6 +450,24 @@ static void a_waiting_lease_gets_the_job_with_the_commit_that_brings_it(void **s
     assert_int_equal(waiting.count, 1);
 }
 
+static void a_waiting_lease_gets_what_stands_behind_it_in_its_batch(void **state)
+{
+    WORLD(state);
+    int done = 0;
+    struct lease_command waiting = {.command = {.kind = COMMAND_LEASE,
+                                                .actor = SLICE("t"),
+                                                .arena = &world->arena,
+                                                .done = count_done,
+                                                .owner = &done},
+                                    .worker_id = SLICE("w"),
+                                    .max = 1,
+                                    .wait = span_seconds(60)};
+    engine_submit(world->engine, &waiting.command);
+    push(world, "{\"action\":\"a\"}");
+    assert_int_equal(done, 1);
+    assert_int_equal(waiting.count, 1);
+}
+
 static void a_waiting_lease_gives_up_when_its_time_is_over(void **state)
 {
     WORLD(state);
@@ -893,6 +911,7 @@ int main(void)
         TEST(a_running_job_is_told_at_its_next_heartbeat),
         TEST(a_cancelled_job_that_is_released_does_not_come_back),
         TEST(a_waiting_lease_gets_the_job_with_the_commit_that_brings_it),
+        TEST(a_waiting_lease_gets_what_stands_behind_it_in_its_batch),
         TEST(a_waiting_lease_gives_up_when_its_time_is_over),
         TEST(a_waiting_lease_that_is_abandoned_is_answered_and_takes_no_job),
         TEST(a_retried_letter_lives_again_under_the_same_id),

@@ -247,6 +247,46 @@ static void bounds_are_of_the_letters_that_are_dead(void **state)
     assert_true(oldest.us == NOON + 10 && newest.us == NOON + 20);
 }
 
+/* oldest is when the oldest dead letter of a queue died; 0: there is none. */
+static int64_t oldest(struct place *place, const char *queue)
+{
+    struct instant found = at(1);
+    assert_ok(place,
+              place->store->letter_oldest(place->store, slice_of(queue), &found, &place->err));
+    return found.us;
+}
+
+static void the_oldest_of_a_queue_is_one_of_its_dead(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(oldest(place, "mail"), 0);
+    struct letter first = dead(place, "first", NOON), second = dead(place, "second", NOON + 10);
+    struct letter third = dead(place, "third", NOON + 20), other = dead(place, "other", NOON - 10);
+    begin(place);
+    first.queue = second.queue = third.queue = SLICE("mail");
+    other.queue = SLICE("print");
+    first.state = LETTER_DISCARDED;
+    second.state = LETTER_RECOVERING;
+    put(place, &first, NULL, false);
+    put(place, &second, NULL, false);
+    put(place, &third, NULL, false);
+    put(place, &other, NULL, false);
+    commit(place);
+    assert_int_equal(oldest(place, "mail"), NOON + 10);
+    assert_int_equal(oldest(place, "print"), NOON - 10);
+    begin(place);
+    second.state = LETTER_RECOVERED;
+    put(place, &second, NULL, false);
+    commit(place);
+    reopen(place);
+    assert_int_equal(oldest(place, "mail"), NOON + 20);
+    begin(place);
+    third.state = LETTER_ROLLED_BACK;
+    put(place, &third, NULL, false);
+    commit(place);
+    assert_int_equal(oldest(place, "mail"), 0);
+}
+
 static void deaths_are_counted_by_the_hour_and_reviews_are_not(void **state)
 {
     struct place *place = *state;
@@ -311,6 +351,7 @@ struct cases letter_cases(void)
         CASE(a_dlq_id_belongs_to_one_job),
         CASE(counts_follow_every_change),
         CASE(bounds_are_of_the_letters_that_are_dead),
+        CASE(the_oldest_of_a_queue_is_one_of_its_dead),
         CASE(deaths_are_counted_by_the_hour_and_reviews_are_not),
         CASE(ids_that_begin_alike_are_offered),
     };
