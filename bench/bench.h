@@ -24,6 +24,11 @@ void live_run(struct bench *bench);       /* a million live jobs: memory, openin
 void throughput_run(struct bench *bench); /* the engine beside a bare SQLite loop */
 void latency_run(struct bench *bench);    /* one job a command */
 void letters_run(struct bench *bench);    /* ten thousand and a million dead letters */
+/* and over HTTP: */
+void posts_run(struct bench *bench);     /* single posts beside beanstalkd's puts */
+void batches_run(struct bench *bench);   /* batches beside the engine without a server */
+void lifecycle_run(struct bench *bench); /* whole lives beside BullMQ's */
+void waiting_run(struct bench *bench);   /* long polls, and connections that do nothing */
 
 /* bench_die removes the scratch files and ends the program. */
 _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -44,6 +49,10 @@ void scratch_close(void);
 enum scratch { SCRATCH_ENGINE, SCRATCH_BARE, SCRATCH_COUNT };
 const char *scratch_path(enum scratch which); /* of a database */
 void scratch_remove(enum scratch which);      /* with its log; a file that is not there is fine */
+
+/* scratch_folder makes a directory for a server in there; the path is valid until the next call. */
+const char *scratch_folder(const char *name);
+void scratch_folder_remove(const char *name);
 
 /* bench_store opens the embedded store in a scratch file, bench_engine an engine with a thread. */
 struct store *bench_store(enum scratch which);

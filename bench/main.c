@@ -8,22 +8,30 @@
 #include "bench.h"
 
 struct scenario {
+    const char *part; /* "engine" or "http" */
     const char *name;
     void (*run)(struct bench *bench);
     const char *what;
 };
 
 static const struct scenario scenarios[] = {
-    {"live", live_run, "memory of a million live jobs, and opening their store"},
-    {"throughput", throughput_run, "enqueue, and lease and resolve, beside a bare SQLite loop"},
-    {"latency", latency_run, "how long a push of one job takes"},
-    {"letters", letters_run, "pages, searches, groups and stats of a million dead letters"},
+    {"engine", "live", live_run, "memory of a million live jobs, and opening their store"},
+    {"engine", "throughput", throughput_run,
+     "enqueue, and lease and resolve, beside a bare SQLite loop"},
+    {"engine", "latency", latency_run, "how long a push of one job takes"},
+    {"engine", "letters", letters_run,
+     "pages, searches, groups and stats of a million dead letters"},
+    {"http", "posts", posts_run, "single jobs over HTTP, beside beanstalkd"},
+    {"http", "batches", batches_run, "batches over HTTP, beside the engine without a server"},
+    {"http", "lifecycle", lifecycle_run, "whole lives of jobs over HTTP, beside BullMQ"},
+    {"http", "waiting", waiting_run, "long polls, and connections that do nothing"},
 };
 #define SCENARIO_COUNT (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static void usage(FILE *out)
 {
-    fputs("usage: bench [--quick] [--only NAME] [--json FILE]\n\n"
+    fputs("usage: bench [engine|http] [--quick] [--only NAME] [--json FILE]\n\n"
+          "  engine, http  one part: inside the process, or over HTTP beside other servers\n"
           "  --quick       small sizes: shows that everything works, in a few seconds\n"
           "  --only NAME   one scenario\n"
           "  --json FILE   write the line of JSON there too\n\n"
@@ -31,19 +39,28 @@ static void usage(FILE *out)
           "end.\n\nscenarios:\n",
           out);
     for (size_t i = 0; i < SCENARIO_COUNT; i++)
-        fprintf(out, "  %-12s  %s\n", scenarios[i].name, scenarios[i].what);
+        fprintf(out, "  %-6s  %-12s  %s\n", scenarios[i].part, scenarios[i].name,
+                scenarios[i].what);
 }
 
 struct options {
     bool quick;
+    const char *part; /* NULL: both */
     const char *only; /* NULL: all */
     const char *json; /* NULL: only to standard output */
 };
 
-static bool scenario_known(const char *name)
+static bool chosen(const struct options *options, const struct scenario *scenario)
+{
+    return (!options->part || strcmp(options->part, scenario->part) == 0) &&
+           (!options->only || strcmp(options->only, scenario->name) == 0);
+}
+
+/* options_fit says whether any scenario is chosen. */
+static bool options_fit(const struct options *options)
 {
     for (size_t i = 0; i < SCENARIO_COUNT; i++)
-        if (strcmp(name, scenarios[i].name) == 0)
+        if (chosen(options, &scenarios[i]))
             return true;
     return false;
 }
@@ -76,7 +93,9 @@ static void options_read(int argc, char **argv, struct options *out)
             exit(2);
         }
     }
-    if (optind < argc || (out->only && !scenario_known(out->only))) {
+    if (optind < argc)
+        out->part = argv[optind++];
+    if (optind < argc || !options_fit(out)) {
         usage(stderr);
         exit(2);
     }
@@ -99,6 +118,16 @@ static void write_json(const struct report *report, const char *path)
     buf_release(&line);
 }
 
+/* print_load_average says whether something else was going on. */
+static void print_load_average(struct report *report)
+{
+    double load = 0;
+    if (getloadavg(&load, 1) != 1)
+        return;
+    report_figure(report, load, (struct goal){0}, "load_average_at_start");
+    printf("load average at the start: %.2f\n", load);
+}
+
 int main(int argc, char **argv)
 {
     static struct report report;
@@ -107,8 +136,9 @@ int main(int argc, char **argv)
     report.judges = !options.quick;
     struct bench bench = {.report = &report, .quick = options.quick};
     scratch_open();
+    print_load_average(&report);
     for (size_t i = 0; i < SCENARIO_COUNT; i++)
-        if (!options.only || strcmp(options.only, scenarios[i].name) == 0)
+        if (chosen(&options, &scenarios[i]))
             scenarios[i].run(&bench);
     scratch_close();
     write_json(&report, options.json);

@@ -1,7 +1,7 @@
 /* support: the ground the scenarios stand on.
  *
  * Scratch files have fixed names, so that a signal handler, which may call little more than unlink,
- * can remove them. */
+ * can remove them.  The folders of servers are removed by rm, which a signal handler may start. */
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -9,11 +9,14 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/seams.h"
 #include "bench.h"
+#include "process.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -23,12 +26,25 @@
 static char scratch_directory[PATH_SIZE];
 static char scratch_files[SCRATCH_COUNT][SUFFIX_COUNT][PATH_SIZE + 32];
 
+/* remove_folder removes a directory that mkdtemp made, or one in it, with everything in it. */
+static void remove_folder(const char *path)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/rm", "rm", "-rf", "--", path, (char *)NULL);
+        _exit(127);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
 static void remove_all(void)
 {
+    process_end_all();
     for (int i = 0; i < SCRATCH_COUNT; i++)
         scratch_remove((enum scratch)i);
-    if (scratch_directory[0])
-        rmdir(scratch_directory);
+    if (scratch_directory[0] && rmdir(scratch_directory) != 0)
+        remove_folder(scratch_directory);
 }
 
 static void on_signal(int number)
@@ -91,6 +107,29 @@ void scratch_remove(enum scratch which)
 {
     for (int k = 0; k < SUFFIX_COUNT; k++)
         unlink(scratch_files[which][k]);
+}
+
+/* folder_path is where a server keeps its files. */
+static void folder_path(const char *name, char *out, size_t size)
+{
+    snprintf(out, size, "%s/%s", scratch_directory, name);
+}
+
+const char *scratch_folder(const char *name)
+{
+    static char path[PATH_SIZE + 64];
+    folder_path(name, path, sizeof(path));
+    if (mkdir(path, 0700) != 0)
+        bench_die("%s: %s", path, strerror(errno));
+    return path;
+}
+
+void scratch_folder_remove(const char *name)
+{
+    char path[PATH_SIZE + 64];
+    folder_path(name, path, sizeof(path));
+    if (scratch_directory[0])
+        remove_folder(path);
 }
 
 struct store *bench_store(enum scratch which)

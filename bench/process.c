@@ -1,0 +1,319 @@
+/* process: starting, asking and stopping the servers that are measured.
+ *
+ * No process outlives the bench: each asks the system to be killed with its parent, and a signal
+ * that ends the bench kills them by their ids. */
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define ARGS_MAX 32
+#define READY_MS 15000
+#define STOP_MS 15000
+#define RUNNING_MAX 8
+
+static volatile pid_t running[RUNNING_MAX];
+
+void process_end_all(void)
+{
+    for (int i = 0; i < RUNNING_MAX; i++)
+        if (running[i] > 0)
+            kill(running[i], SIGKILL);
+}
+
+static void running_replace(pid_t from, pid_t to)
+{
+    for (int i = 0; i < RUNNING_MAX; i++)
+        if (running[i] == from) {
+            running[i] = to;
+            return;
+        }
+    bench_die("more than %d servers at a time", RUNNING_MAX);
+}
+
+/* ---- finding ----------------------------------------------------------------------------------
+ */
+
+/* program_find looks for a program where a shell of the system's administrator would. */
+static bool program_find(const char *name, char out[PROCESS_PATH_SIZE])
+{
+    const char *path = getenv("PATH");
+    char all[PROCESS_PATH_SIZE];
+    char *rest = all;
+    snprintf(all, sizeof(all), "%s:/usr/local/bin:/usr/bin:/usr/sbin:/sbin", path ? path : "");
+    for (char *directory; (directory = strsep(&rest, ":"));) {
+        int len = snprintf(out, PROCESS_PATH_SIZE, "%s/%s", directory, name);
+        if (directory[0] && len < PROCESS_PATH_SIZE && access(out, X_OK) == 0)
+            return true;
+    }
+    printf("  %s is not installed (scripts/deps bench): not measured\n", name);
+    fflush(stdout);
+    return false;
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+        bench_die("no free port: %s", strerror(errno));
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* ---- starting ---------------------------------------------------------------------------------
+ */
+
+/* child becomes the program. */
+static _Noreturn void child(const struct process *process, char *const args[], int in, int out,
+                            pid_t parent)
+{
+    char log[PROCESS_PATH_SIZE + 16];
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    snprintf(log, sizeof(log), "%s/stderr", process->directory);
+    int err = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (getppid() != parent || chdir(process->directory) != 0 || dup2(in, 0) < 0 ||
+        dup2(out, 1) < 0 || dup2(err, 2) < 0)
+        _exit(126);
+    execv(args[0], args);
+    _exit(127);
+}
+
+/* spawn starts the program with its standard input and output in our hands. */
+static void spawn(struct process *process, char *const args[])
+{
+    int in[2], out[2];
+    pid_t parent = getpid();
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+        bench_die("pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid == 0)
+        child(process, args, in[0], out[1], parent);
+    close(in[0]);
+    close(out[1]);
+    process->pid = pid;
+    process->in = in[1];
+    process->out = out[0];
+    running_replace(0, pid);
+}
+
+/* show_log says what a server had to say. */
+static void show_log(const struct process *process)
+{
+    char path[PROCESS_PATH_SIZE + 16], line[512];
+    snprintf(path, sizeof(path), "%s/stderr", process->directory);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof(line), file))
+        fprintf(stderr, "%s: %s", process->name, line);
+    if (file)
+        fclose(file);
+}
+
+static bool process_alive(const struct process *process)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == 0;
+}
+
+/* wait_for_port returns when the server accepts connections. */
+static void wait_for_port(const struct process *process)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)process->port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (int waited = 0; waited < READY_MS && process_alive(process); waited += 5) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int failed = connect(fd, (struct sockaddr *)&address, sizeof(address));
+        close(fd);
+        if (!failed)
+            return;
+        poll(NULL, 0, 5);
+    }
+    show_log(process);
+    bench_die("%s did not come up", process->name);
+}
+
+void process_line(struct process *process, char *out, size_t size)
+{
+    size_t len = 0;
+    while (len + 1 < size) {
+        ssize_t got = read(process->out, out + len, 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            show_log(process);
+            bench_die("%s ended before it said what it was to say", process->name);
+        }
+        if (out[len++] == '\n')
+            break;
+    }
+    out[len] = '\0';
+}
+
+static void process_init(struct process *process, const char *name)
+{
+    *process = (struct process){.in = -1, .out = -1};
+    snprintf(process->name, sizeof(process->name), "%s", name);
+    snprintf(process->directory, sizeof(process->directory), "%s", scratch_folder(name));
+}
+
+/* ---- the servers ------------------------------------------------------------------------------
+ */
+
+/* lazaret_path is the program that was built beside this one. */
+static void lazaret_path(char out[PROCESS_PATH_SIZE])
+{
+    char self[PROCESS_PATH_SIZE - 64];
+    const char *chosen = getenv("LAZARET_BIN");
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[len > 0 ? len : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash)
+        *slash = '\0';
+    if (chosen && chosen[0])
+        snprintf(out, PROCESS_PATH_SIZE, "%s", chosen);
+    else
+        snprintf(out, PROCESS_PATH_SIZE, "%s/../lazaret", self);
+}
+
+bool lazaret_start(struct process *process)
+{
+    char path[PROCESS_PATH_SIZE], line[512];
+    process_init(process, "lazaret");
+    lazaret_path(path);
+    if (access(path, X_OK) != 0)
+        bench_die("%s: %s", path, strerror(errno));
+    char serve[] = "serve", data[] = "--data", listen[] = "--listen", any[] = "127.0.0.1:0";
+    spawn(process, (char *[]){path, serve, data, process->directory, listen, any, NULL});
+    do
+        process_line(process, line, sizeof(line));
+    while (sscanf(line, "lazaret: ready on http://127.0.0.1:%d", &process->port) != 1);
+    return true;
+}
+
+bool beanstalkd_start(struct process *process)
+{
+    char path[PROCESS_PATH_SIZE], port[16];
+    if (!program_find("beanstalkd", path))
+        return false;
+    process_init(process, "beanstalkd");
+    process->port = free_port();
+    snprintf(port, sizeof(port), "%d", process->port);
+    char host[] = "127.0.0.1", l[] = "-l", p[] = "-p", b[] = "-b", f[] = "-f", always[] = "0";
+    spawn(process, (char *[]){path, l, host, p, port, b, process->directory, f, always, NULL});
+    wait_for_port(process);
+    return true;
+}
+
+bool redis_start(struct process *process)
+{
+    static const char *const settings[] = {
+        "--bind",
+        "127.0.0.1",
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+        "--save",
+        "",
+        "--auto-aof-rewrite-percentage",
+        "0",
+        "--port",
+    };
+    char path[PROCESS_PATH_SIZE], port[16];
+    char copies[sizeof(settings) / sizeof(settings[0])][40];
+    char *args[ARGS_MAX];
+    int count = 0;
+    if (!program_find("redis-server", path))
+        return false;
+    process_init(process, "redis");
+    process->port = free_port();
+    snprintf(port, sizeof(port), "%d", process->port);
+    args[count++] = path;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        snprintf(copies[i], sizeof(copies[i]), "%s", settings[i]);
+        args[count++] = copies[i];
+    }
+    args[count++] = port;
+    args[count] = NULL;
+    spawn(process, args);
+    wait_for_port(process);
+    return true;
+}
+
+bool bullmq_start(struct process *process, int redis_port)
+{
+    char node[PROCESS_PATH_SIZE], port[16];
+    char script[] = BENCH_SOURCE "/peers/bullmq/lifecycle.js";
+    if (!program_find("node", node))
+        return false;
+    if (access(BENCH_SOURCE "/peers/bullmq/node_modules/bullmq", R_OK) != 0) {
+        printf("  bullmq is not installed (scripts/deps bench): not measured\n");
+        return false;
+    }
+    process_init(process, "bullmq");
+    snprintf(port, sizeof(port), "%d", redis_port);
+    spawn(process, (char *[]){node, script, port, NULL});
+    return true;
+}
+
+/* ---- asking and stopping ----------------------------------------------------------------------
+ */
+
+void process_stop(struct process *process)
+{
+    if (process->pid <= 0)
+        return;
+    close(process->in);
+    kill(process->pid, SIGTERM);
+    for (int waited = 0; waited < STOP_MS && process_alive(process); waited += 5)
+        poll(NULL, 0, 5);
+    if (process_alive(process)) {
+        bench_progress("%s does not end by itself: killed", process->name);
+        kill(process->pid, SIGKILL);
+    }
+    waitpid(process->pid, NULL, 0);
+    running_replace(process->pid, 0);
+    close(process->out);
+    process->pid = 0;
+    scratch_folder_remove(process->name);
+}
+
+int64_t process_cpu_ns(const struct process *process)
+{
+    clockid_t clock;
+    struct timespec used;
+    if (clock_getcpuclockid(process->pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return 0;
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+int64_t process_rss_bytes(const struct process *process)
+{
+    char path[64];
+    long long resident = 0;
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)process->pid);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*s %lld", &resident) != 1)
+        bench_die("%s cannot be read", path);
+    fclose(file);
+    return resident * sysconf(_SC_PAGESIZE);
+}
