@@ -58,11 +58,21 @@ static struct slice host_name(struct slice host)
     return colon ? (struct slice){host.ptr, (size_t)(colon - host.ptr)} : host;
 }
 
+/* is_loopback_number: 127.x.y.z.  Digits and dots alone: anybody may own "127.0.0.1.example.com".
+ */
+static bool is_loopback_number(struct slice name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (name.ptr[i] != '.' && (name.ptr[i] < '0' || name.ptr[i] > '9'))
+            return false;
+    return slice_starts(name, SLICE("127."));
+}
+
 static bool is_loopback_name(struct slice host)
 {
     struct slice name = host_name(host);
     return (name.len == 9 && strncasecmp(name.ptr, "localhost", 9) == 0) ||
-           slice_starts(name, SLICE("127.")) || slice_is(name, "[::1]");
+           is_loopback_number(name) || slice_is(name, "[::1]");
 }
 
 /* is_foreign says whether a browser sent the request for a page of another site. */

@@ -1,37 +1,28 @@
 /* http.c: exchanges over libmicrohttpd.
  *
- *     head read --> on_access --> head_fault, begin --+-- answered: no body is read
+ *     head read --> exchange_access --> head_fault, begin --+-- answered: no body is read
  *                                                     `-- body ... --> request --+-- answered
  *                        request again <-- http_resume <-- suspended <-- held ---+
  *                                                                                `-- stream
- *     sent, or not --> on_completed --> end, freed
+ *     sent, or not --> exchange_completed --> end, freed
  *
  * The address is taken as it was sent (libmicrohttpd's own copy is decoded, which would make "%2F"
  * a slash).  A response is made for each answer; its body is the caller's buffer, not a copy. */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "api/http_internal.h"
 #include "base/jsonw.h"
-#include "base/log.h"
 #include "base/mem.h"
 
-/* libmicrohttpd's memory for one connection, beside the head: the answer's head, and a body's
- * pieces. It is zeroed with every request, so little is better. */
-#define CONNECTION_MEMORY (4 << 10)
 #define OVERRUN 4 /* a body without a length is read to so many limits, then cut */
-#define BACKLOG_MS_MAX 1000
 #define STREAM_BLOCK (32 << 10)
 
 struct http_exchange {
     struct http *http;
+    struct loop *loop;                  /* whose connection it is */
+    struct http_exchange *resumed_next; /* of the loop's list */
     struct MHD_Connection *connection;
     struct visitor *visitor;
     struct buf uri; /* as it was sent */
@@ -128,7 +119,19 @@ void http_hold(struct http_exchange *exchange, bool watch)
 
 void http_resume(struct http_exchange *exchange)
 {
+    loop_resume(exchange->loop, exchange);
+}
+
+void exchange_link(struct http_exchange *exchange, struct http_exchange *next)
+{
+    exchange->resumed_next = next;
+}
+
+struct http_exchange *exchange_wake(struct http_exchange *exchange)
+{
+    struct http_exchange *next = exchange->resumed_next;
     MHD_resume_connection(exchange->connection);
+    return next;
 }
 
 /* unhold is for the network thread, when the exchange is back. */
@@ -142,11 +145,10 @@ static void unhold(struct http_exchange *exchange)
 bool http_present(const struct http_exchange *exchange)
 {
     const struct http *http = exchange->http;
-    struct pollfd fd = {.fd = exchange->visitor->fd, .events = POLLRDHUP};
     /* In a drain this end has stopped listening itself: see visitors_hear_no_more. */
     if (http->config.local && atomic_load(&http->draining))
         return true;
-    return poll(&fd, 1, 0) <= 0 || !(fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
+    return !has_left(exchange->visitor->fd);
 }
 
 /* ---- answering --------------------------------------------------------------------------------
@@ -251,7 +253,7 @@ void http_stream_wake(struct http_exchange *exchange)
     pthread_mutex_lock(&exchange->stream_lock);
     if (exchange->stream_asleep) {
         exchange->stream_asleep = false;
-        MHD_resume_connection(exchange->connection);
+        loop_resume(exchange->loop, exchange);
     } else {
         exchange->stream_woken = true;
     }
@@ -288,10 +290,11 @@ static struct slice split_uri(struct http_exchange *exchange)
     return target;
 }
 
-/* on_uri makes the exchange when the first line of a request was read. */
-static void *on_uri(void *ctx, const char *uri, struct MHD_Connection *connection)
+/* exchange_uri makes the exchange when the first line of a request was read. */
+void *exchange_uri(void *ctx, const char *uri, struct MHD_Connection *connection)
 {
-    struct http *http = ctx;
+    struct loop *loop = ctx;
+    struct http *http = loop->http;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct http_exchange *exchange = mem_zalloc(sizeof(*exchange));
@@ -300,6 +303,7 @@ static void *on_uri(void *ctx, const char *uri, struct MHD_Connection *connectio
         return NULL;
     }
     exchange->http = http;
+    exchange->loop = loop;
     exchange->connection = connection;
     exchange->visitor = info->socket_context;
     exchange->visitor->exchange = exchange;
@@ -360,9 +364,9 @@ static enum MHD_Result carry_on(struct http_exchange *exchange)
     return exchange->answered ? exchange->queued : MHD_YES;
 }
 
-static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, const char *url,
-                                 const char *method, const char *version, const char *data,
-                                 size_t *data_len, void **own)
+enum MHD_Result exchange_access(void *ctx, struct MHD_Connection *connection, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *data_len, void **own)
 {
     (void)ctx, (void)connection;
     struct http_exchange *exchange = *own;
@@ -383,8 +387,7 @@ static enum MHD_Result on_access(void *ctx, struct MHD_Connection *connection, c
     return carry_on(exchange);
 }
 
-/* finish is the end of an exchange. */
-static void finish(struct http_exchange *exchange, bool delivered)
+void exchange_end(struct http_exchange *exchange, bool delivered)
 {
     const struct http_handler *handler = &exchange->http->config.handler;
     unhold(exchange);
@@ -398,236 +401,12 @@ static void finish(struct http_exchange *exchange, bool delivered)
     mem_free(exchange);
 }
 
-static void on_completed(void *ctx, struct MHD_Connection *connection, void **own,
-                         enum MHD_RequestTerminationCode how)
+void exchange_completed(void *ctx, struct MHD_Connection *connection, void **own,
+                        enum MHD_RequestTerminationCode how)
 {
     (void)ctx, (void)connection;
     struct http_exchange *exchange = *own;
     if (exchange)
-        finish(exchange, exchange->answered && how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+        exchange_end(exchange, exchange->answered && how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     *own = NULL;
-}
-
-/* ---- connections ------------------------------------------------------------------------------
- */
-
-static bool is_loopback(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET)
-        return (ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >>
-                24) == 127;
-    if (address->sa_family != AF_INET6)
-        return false;
-    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
-    return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
-}
-
-/* name_peer writes who is at the other end. */
-static void name_peer(struct visitor *visitor, const struct sockaddr *address, bool local)
-{
-    struct ucred who;
-    socklen_t len = sizeof(who);
-    if (local) {
-        bool known = getsockopt(visitor->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0;
-        snprintf(visitor->peer, PEER_SIZE, "unix:%ld", known ? (long)who.uid : -1L);
-        visitor->loopback = true;
-        return;
-    }
-    visitor->loopback = is_loopback(address);
-    const void *bytes =
-        address->sa_family == AF_INET6
-            ? (const void *)&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr
-            : (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr;
-    if (!inet_ntop(address->sa_family, bytes, visitor->peer, PEER_SIZE))
-        snprintf(visitor->peer, PEER_SIZE, "unknown");
-}
-
-static struct visitor *visitor_new(struct http *http, struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *fd =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const union MHD_ConnectionInfo *address =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    struct visitor *visitor = mem_zalloc(sizeof(*visitor));
-    if (!visitor || !fd || !address) {
-        mem_free(visitor);
-        return NULL;
-    }
-    visitor->fd = fd->connect_fd;
-    name_peer(visitor, address->client_addr, http->config.local);
-    visitor_phase(visitor, PHASE_IDLE, 0);
-    return visitor;
-}
-
-static void on_connection(void *ctx, struct MHD_Connection *connection, void **own,
-                          enum MHD_ConnectionNotificationCode what)
-{
-    struct http *http = ctx;
-    const struct http_handler *handler = &http->config.handler;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        struct visitor *visitor = visitor_new(http, connection);
-        if (!visitor)
-            return;
-        *own = visitor;
-        visitor_add(http, visitor);
-    } else if (*own) {
-        struct visitor *visitor = *own;
-        /* libmicrohttpd does not complete a request whose parameters it has no room for. */
-        if (visitor->exchange)
-            finish(visitor->exchange, false);
-        visitor_remove(http, visitor);
-        mem_free(visitor);
-        *own = NULL;
-    }
-    if (handler->connections)
-        handler->connections(handler->ctx, what == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
-}
-
-/* ---- life -------------------------------------------------------------------------------------
- */
-
-__attribute__((format(printf, 2, 0))) static void on_log(void *ctx, const char *format,
-                                                         va_list args)
-{
-    (void)ctx;
-    struct buf line;
-    buf_init(&line, 1024);
-    buf_vaddf(&line, format, args);
-    while (line.len && line.ptr[line.len - 1] == '\n')
-        line.ptr[--line.len] = '\0';
-    log_line(LOG_DEBUG, "http: %s", buf_str(&line));
-    buf_release(&line);
-}
-
-static void limits_default(struct http_limits *limits)
-{
-    const struct http_limits usual = {.body_max = 4 << 20,
-                                      .head_max = 8 << 10,
-                                      .connections_max = 4096,
-                                      .head_within = span_seconds(15),
-                                      .idle_within = span_seconds(75),
-                                      .body_grace = span_seconds(20),
-                                      .rate_min = 1024};
-    if (!limits->body_max)
-        limits->body_max = usual.body_max;
-    if (!limits->head_max)
-        limits->head_max = usual.head_max;
-    if (!limits->connections_max)
-        limits->connections_max = usual.connections_max;
-    if (!limits->head_within.us)
-        limits->head_within = usual.head_within;
-    if (!limits->idle_within.us)
-        limits->idle_within = usual.idle_within;
-    if (!limits->body_grace.us)
-        limits->body_grace = usual.body_grace;
-    if (!limits->rate_min)
-        limits->rate_min = usual.rate_min;
-}
-
-/* daemon_start starts libmicrohttpd. */
-static enum status daemon_start(struct http *http, struct err *err)
-{
-    const struct http_config *config = &http->config;
-    const struct http_limits *limits = &config->limits;
-    unsigned flags =
-        MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    bool tls = config->tls_certificate && config->tls_key;
-    struct MHD_OptionItem secrets[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? (void *)(uintptr_t)config->tls_certificate : NULL},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, tls ? (void *)(uintptr_t)config->tls_key : NULL},
-        {MHD_OPTION_END, 0, NULL}};
-    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-    http->daemon = MHD_start_daemon(
-        flags | (tls ? MHD_USE_TLS : 0u), 0, NULL, NULL, on_access, http,
-        MHD_OPTION_EXTERNAL_LOGGER, on_log, http, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, http, MHD_OPTION_URI_LOG_CALLBACK, on_uri, http,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->head_max + CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_LIMIT, limits->connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        limits->address_max, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(limits->idle_within.us / 1000000) + 1, MHD_OPTION_STRICT_FOR_CLIENT, 0,
-        MHD_OPTION_THREAD_POOL_SIZE, config->threads > 1 ? config->threads : 0u, MHD_OPTION_ARRAY,
-        tls ? secrets : none, MHD_OPTION_END);
-    if (!http->daemon)
-        return err_set(err, STATUS_UNAVAILABLE, "the HTTP server cannot be started: %s",
-                       tls ? "is the TLS certificate or its key damaged?" : strerror(errno));
-    return STATUS_OK;
-}
-
-/* start starts the threads.  They take no signals: those are the program's. */
-static enum status start(struct http *http, struct err *err)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    enum status status = warden_start(http, err);
-    if (!status)
-        status = daemon_start(http, err);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
-}
-
-enum status http_start(const struct http_config *config, struct http **out, struct err *err)
-{
-    struct http *http = mem_zalloc(sizeof(*http));
-    if (!http) {
-        close(config->listen_fd);
-        return err_no_memory(err);
-    }
-    http->config = *config;
-    http->epoll = http->stop_event = -1;
-    limits_default(&http->config.limits);
-    pthread_mutex_init(&http->lock, NULL);
-    enum status status = start(http, err);
-    if (status) {
-        http_stop(http);
-        return status;
-    }
-    *out = http;
-    return STATUS_OK;
-}
-
-/* take_backlog waits, for a moment at most, until who has connected is let in. */
-static void take_backlog(const struct http *http)
-{
-    const struct timespec pause = {.tv_nsec = 1000000};
-    struct pollfd fd = {.fd = http->config.listen_fd, .events = POLLIN};
-    for (int n = 0; n < BACKLOG_MS_MAX && poll(&fd, 1, 0) > 0; n++)
-        nanosleep(&pause, NULL);
-}
-
-void http_drain(struct http *http)
-{
-    if (atomic_exchange(&http->draining, true))
-        return;
-    take_backlog(http);
-    int fd = MHD_quiesce_daemon(http->daemon);
-    if (fd >= 0)
-        close(fd);
-    http->config.listen_fd = -1;
-    if (http->config.local)
-        visitors_hear_no_more(http);
-}
-
-bool http_busy(struct http *http)
-{
-    if (http->config.local && atomic_load(&http->draining))
-        visitors_hear_no_more(http); /* those whose answer has been taken since */
-    pthread_mutex_lock(&http->lock);
-    bool busy = http->visitors != NULL;
-    pthread_mutex_unlock(&http->lock);
-    return busy;
-}
-
-void http_stop(struct http *http)
-{
-    if (!http)
-        return;
-    if (http->daemon)
-        MHD_stop_daemon(http->daemon);
-    else if (http->config.listen_fd >= 0)
-        close(http->config.listen_fd);
-    warden_stop(http);
-    pthread_mutex_destroy(&http->lock);
-    mem_free(http);
 }

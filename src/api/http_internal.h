@@ -1,11 +1,12 @@
 /* http_internal: what the files behind http.h share.
  *
  *     http.c         exchanges, over libmicrohttpd
+ *     http_loop.c    network threads, connections, and the life of the server
  *     http_head.c    what is wrong with a head
  *     http_warden.c  one thread that looks after time: slow and silent clients are cut off, and
  * held exchanges learn that their client is gone
  *
- * libmicrohttpd is used in poll mode.  Its own handling of time is not enough: a byte a second
+ * libmicrohttpd's own handling of time is not enough: a byte a second
  * keeps a connection alive for ever, and a suspended connection is not looked at. */
 #ifndef LAZARET_API_HTTP_INTERNAL_H
 #define LAZARET_API_HTTP_INTERNAL_H
@@ -46,10 +47,27 @@ struct visitor {
     long long idle_since_us;       /* the phase that the fields above belong to */
 };
 
-struct http {
+#define LOOPS_MAX 64
+
+/* struct loop: a network thread with connections of its own. */
+struct loop {
+    struct http *http;
     struct MHD_Daemon *daemon;
+    int event; /* an eventfd: something was resumed, or is to end */
+    _Atomic(struct http_exchange *) resumed;
+    bool quiet; /* it does not listen any more */
+    pthread_t thread;
+    bool runs;
+};
+
+struct http {
     struct http_config config;
-    atomic_bool draining;
+    struct loop loops[LOOPS_MAX];
+    unsigned loop_count;
+    atomic_bool draining;    /* answers say "close" */
+    atomic_bool deaf;        /* loops are to stop listening */
+    atomic_uint loops_quiet; /* that have */
+    atomic_bool stopping;
 
     pthread_mutex_t lock;
     struct visitor *visitors;
@@ -81,6 +99,22 @@ int head_fault(struct MHD_Connection *connection, const struct request_line *lin
  * the head, so they are not taken. */
 bool has_trailers(struct MHD_Connection *connection);
 
+/* exchange_uri, exchange_access and exchange_completed are libmicrohttpd's calls for a request,
+ * with the loop as their first argument.  exchange_end is for one that it does not complete. */
+void *exchange_uri(void *ctx, const char *uri, struct MHD_Connection *connection);
+enum MHD_Result exchange_access(void *ctx, struct MHD_Connection *connection, const char *url,
+                                const char *method, const char *version, const char *data,
+                                size_t *data_len, void **own);
+void exchange_completed(void *ctx, struct MHD_Connection *connection, void **own,
+                        enum MHD_RequestTerminationCode how);
+void exchange_end(struct http_exchange *exchange, bool delivered);
+
+/* loop_resume has the loop wake a suspended exchange.  Any thread.  exchange_link and exchange_wake
+ * are its list: the second returns the next. */
+void loop_resume(struct loop *loop, struct http_exchange *exchange);
+void exchange_link(struct http_exchange *exchange, struct http_exchange *next);
+struct http_exchange *exchange_wake(struct http_exchange *exchange);
+
 enum status warden_start(struct http *http, struct err *err);
 void warden_stop(struct http *http);
 
@@ -95,6 +129,9 @@ void visitors_hear_no_more(struct http *http);
 
 /* visitor_phase says that the connection does something else from here on. */
 void visitor_phase(struct visitor *visitor, enum phase phase, size_t bytes);
+
+/* has_left says whether the other end of a connection is gone, or at least sends nothing more. */
+bool has_left(int fd);
 
 /* visitor_watch has the warden tell `gone` when the client goes away, until visitor_unwatch. */
 void visitor_watch(struct http *http, struct visitor *visitor, struct http_exchange *exchange);

@@ -12,6 +12,7 @@
  * `gone` at once. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -170,7 +171,14 @@ void visitor_unwatch(struct http *http, struct visitor *visitor)
     pthread_mutex_unlock(&http->lock);
 }
 
-/* tell_gone tells about one event.  The visitor may have been freed since: only the list knows. */
+bool has_left(int fd)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLRDHUP};
+    return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* tell_gone tells about one event.  The visitor may have been freed since: only the list knows, and
+ * another may be in its place. */
 static void tell_gone(struct http *http, const struct visitor *maybe)
 {
     const struct http_handler *handler = &http->config.handler;
@@ -178,7 +186,7 @@ static void tell_gone(struct http *http, const struct visitor *maybe)
     struct visitor *visitor = http->visitors;
     while (visitor && visitor != maybe)
         visitor = visitor->next;
-    if (visitor && visitor->watched)
+    if (visitor && visitor->watched && has_left(visitor->fd))
         handler->gone(handler->ctx, visitor->watched);
     pthread_mutex_unlock(&http->lock);
 }
@@ -190,6 +198,7 @@ static void *warden_main(void *arg)
     struct http *http = arg;
     struct epoll_event events[EVENTS_MAX];
     long long look_at_us = steady_us() + LOOK_US;
+    pthread_setname_np(pthread_self(), "lazaret-warden");
     for (;;) {
         long long left_us = look_at_us - steady_us();
         int count = epoll_wait(http->epoll, events, EVENTS_MAX,

@@ -503,6 +503,7 @@ static void mailbox_wait(struct engine *engine)
 static void *thread_main(void *arg)
 {
     struct engine *engine = arg;
+    pthread_setname_np(pthread_self(), "lazaret-engine");
     pthread_mutex_lock(&engine->lock);
     for (;;) {
         if (!engine->first && !engine->stopping && !engine->abandoned)

