@@ -117,12 +117,6 @@ static bool is_json(struct slice type)
     return type.len == 0;
 }
 
-static bool has_body(const struct http_exchange *exchange)
-{
-    struct slice length = http_header(exchange, "Content-Length");
-    return http_header(exchange, "Transfer-Encoding").len || (length.len && !slice_is(length, "0"));
-}
-
 /* ---- the gate -------------------------------------------------------------------------------- */
 
 struct refusal gate_enter(struct tokens *tokens, const struct http_exchange *exchange,
@@ -145,7 +139,8 @@ struct refusal gate_enter(struct tokens *tokens, const struct http_exchange *exc
     if (!refusal.status && !only_looks(exchange) && is_foreign(exchange))
         refusal =
             (struct refusal){403, "refused", "a browser says that this request is another site's"};
-    if (!refusal.status && has_body(exchange) && !is_json(http_header(exchange, "Content-Type")))
+    if (!refusal.status && http_has_body(exchange) &&
+        !is_json(http_header(exchange, "Content-Type")))
         refusal = (struct refusal){415, "unsupported_media_type",
                                    "the body must be JSON: send \"Content-Type: application/json\" "
                                    "(or application/x-ndjson for one document a line)"};

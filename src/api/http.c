@@ -74,6 +74,12 @@ struct slice http_body(const struct http_exchange *exchange)
     return buf_slice(&exchange->body);
 }
 
+bool http_has_body(const struct http_exchange *exchange)
+{
+    struct slice length = http_header(exchange, "Content-Length");
+    return http_header(exchange, "Transfer-Encoding").len || (length.len && !slice_is(length, "0"));
+}
+
 struct slice http_peer(const struct http_exchange *exchange)
 {
     return slice_of(exchange->visitor->peer);
@@ -309,7 +315,8 @@ void *exchange_uri(void *ctx, const char *uri, struct MHD_Connection *connection
     exchange->visitor->exchange = exchange;
     exchange->since_us = steady_us();
     pthread_mutex_init(&exchange->stream_lock, NULL);
-    buf_init(&exchange->uri, http->config.limits.head_max);
+    /* All that libmicrohttpd can have read: what is over the limit is refused, not dropped. */
+    buf_init(&exchange->uri, http->config.limits.head_max + CONNECTION_MEMORY);
     buf_init(&exchange->body, http->config.limits.body_max);
     buf_add_str(&exchange->uri, uri);
     return exchange;

@@ -81,6 +81,7 @@ struct slice http_path(const struct http_exchange *exchange);  /* as sent, perce
 struct slice http_query(const struct http_exchange *exchange); /* without the "?" */
 struct slice http_header(const struct http_exchange *exchange, const char *name); /* empty: none */
 struct slice http_body(const struct http_exchange *exchange);
+bool http_has_body(const struct http_exchange *exchange);     /* its head says so */
 struct slice http_peer(const struct http_exchange *exchange); /* "127.0.0.1"; "unix:1000" by uid */
 bool http_local(const struct http_exchange *exchange);        /* it came over a Unix socket */
 bool http_loopback(const struct http_exchange *exchange);     /* or from this machine */

@@ -19,6 +19,10 @@
 
 #define PEER_SIZE 64
 
+/* libmicrohttpd's memory for one connection, beside the head: the answer's head, and a body's
+ * pieces. It is zeroed with every request, so little is better. */
+#define CONNECTION_MEMORY (4 << 10)
+
 /* What a connection is doing, for the warden's rules. */
 enum phase {
     PHASE_IDLE,   /* between requests, or the head of one is arriving */
@@ -45,6 +49,7 @@ struct visitor {
     unsigned long long idle_bytes; /* received when the idle phase was first seen */
     long long head_since_us;       /* when more was seen to arrive; 0: nothing has */
     long long idle_since_us;       /* the phase that the fields above belong to */
+    long long left_in_us;          /* the phase in which it was seen to have left; 0: none */
 };
 
 #define LOOPS_MAX 64

@@ -26,9 +26,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-/* libmicrohttpd's memory for one connection, beside the head: the answer's head, and a body's
- * pieces. It is zeroed with every request, so little is better. */
-#define CONNECTION_MEMORY (4 << 10)
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define SLEEP_MS_MAX 1000
 #define BACKLOG_MS_MAX 1000 /* for those who are knocking when a drain begins */
@@ -222,7 +219,8 @@ static struct MHD_Daemon *daemon_new(struct loop *loop, int listen_fd)
         MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, loop, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, loop, MHD_OPTION_URI_LOG_CALLBACK, exchange_uri, loop,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->head_max + CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_LIMIT, limits->connections_max / loop->http->loop_count + 1,
+        MHD_OPTION_CONNECTION_LIMIT,
+        (limits->connections_max + loop->http->loop_count - 1) / loop->http->loop_count,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(limits->idle_within.us / 1000000) + 1,
         MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_ARRAY, tls ? secrets : none, MHD_OPTION_END);
 }
@@ -243,9 +241,12 @@ static enum status loop_start(struct http *http, struct loop *loop, struct err *
     loop->daemon = daemon_new(loop, fd);
     if (!loop->daemon) {
         close(fd);
+        if (http->config.tls_key)
+            return err_set(err, STATUS_INVALID,
+                           "the TLS certificate and key cannot be used: are they PEM, and do they "
+                           "belong together?");
         return err_set(err, STATUS_UNAVAILABLE, "the HTTP server cannot be started: %s",
-                       http->config.tls_key ? "is the TLS certificate or its key damaged?"
-                                            : strerror(errno));
+                       strerror(errno));
     }
     int error = pthread_create(&loop->thread, NULL, loop_main, loop);
     if (error)

@@ -1,11 +1,13 @@
 /* http_warden.c: one thread that looks after time.
  *
- * Twice a second it looks at every connection:
+ * Twice a second it looks at every connection.  libmicrohttpd ends one on which nothing moves;
+ * here are the rules for one on which too little does:
  *
- *     idle     libmicrohttpd ends a connection on which nothing moves.  When bytes have arrived
- * since the idle phase began, a head is on its way: it has `head_within` body     after
- * `body_grace` it must have come at `rate_min` on average answer   the same, for what the client
- * takes
+ *     idle     when bytes have arrived since the idle phase began, a head is on its way: it has
+ *              `head_within` to be whole
+ *     body     after `body_grace` it must have come at `rate_min` on average
+ *     answer   the same, for what the client takes
+ *     both     of the first two: who is seen to have left at two looks will not finish
  *
  * A connection that breaks a rule is shut down; libmicrohttpd then sees its end and closes it.
  * Between these looks it sleeps on the watched exchanges: the end of one's connection is told to
@@ -15,6 +17,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,6 +76,12 @@ void visitor_phase(struct visitor *visitor, enum phase phase, size_t bytes)
     atomic_store_explicit(&visitor->phase, phase, memory_order_release);
 }
 
+bool has_left(int fd)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLRDHUP};
+    return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 /* received is how many bytes have ever come in on a TCP connection; 0 when that is not known. */
@@ -119,6 +128,23 @@ static bool answer_is_late(size_t bytes, long long took_us, const struct http_li
     return (double)took_us > allowed_us;
 }
 
+/* has_left_midway says whether a client has left before its request was whole.  libmicrohttpd does
+ * not see an end that comes together with bytes: it reads the bytes, and its epoll tells of an end
+ * once.  What has been read may just be under way to an answer, so it is seen twice before it
+ * counts. */
+static bool has_left_midway(struct visitor *visitor, long long since_us)
+{
+    int unread = 0;
+    if (!has_left(visitor->fd) || ioctl(visitor->fd, FIONREAD, &unread) != 0 || unread > 0) {
+        visitor->left_in_us = 0;
+        return false;
+    }
+    if (visitor->left_in_us == since_us)
+        return true;
+    visitor->left_in_us = since_us;
+    return false;
+}
+
 static bool breaks_a_rule(struct visitor *visitor, long long now_us,
                           const struct http_limits *limits)
 {
@@ -127,9 +153,10 @@ static bool breaks_a_rule(struct visitor *visitor, long long now_us,
     size_t bytes = atomic_load_explicit(&visitor->bytes, memory_order_relaxed);
     switch (phase) {
     case PHASE_IDLE:
-        return head_is_late(visitor, since_us, now_us, limits);
+        return has_left_midway(visitor, since_us) ||
+               head_is_late(visitor, since_us, now_us, limits);
     case PHASE_BODY:
-        return is_too_slow(bytes, now_us - since_us, limits);
+        return has_left_midway(visitor, since_us) || is_too_slow(bytes, now_us - since_us, limits);
     case PHASE_ANSWER:
         return answer_is_late(bytes, now_us - since_us, limits);
     case PHASE_HELD:
@@ -169,12 +196,6 @@ void visitor_unwatch(struct http *http, struct visitor *visitor)
     epoll_ctl(http->epoll, EPOLL_CTL_DEL, visitor->fd, NULL);
     visitor->watched = NULL;
     pthread_mutex_unlock(&http->lock);
-}
-
-bool has_left(int fd)
-{
-    struct pollfd poll_fd = {.fd = fd, .events = POLLRDHUP};
-    return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 /* tell_gone tells about one event.  The visitor may have been freed since: only the list knows, and

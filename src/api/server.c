@@ -57,10 +57,10 @@ struct ticket {
     struct api_request request;
     struct api_answer answer;
     struct api_run *run;
-    bool begun; /* `run` has been stepped */
-    bool slow;  /* the pool has filled the answer */
-    bool waits; /* in server->waiting */
-    int status; /* that was answered; 0: none */
+    bool admitted; /* the gate let it in */
+    bool slow;     /* the pool has filled the answer */
+    bool waits;    /* in server->waiting */
+    int status;    /* that was answered; 0: none */
     size_t bytes_out;
     struct hub_stream *stream;
     struct ticket *next, *previous; /* of server->waiting */
@@ -322,6 +322,29 @@ static void name_request(struct ticket *ticket)
                  (uint64_t)atomic_fetch_add(&server->id_next, 1));
 }
 
+/* admit lets a request in, or answers why not.  The body is not needed, and not read, for that. */
+static void admit(struct ticket *ticket)
+{
+    struct server *server = ticket->server;
+    struct http_exchange *exchange = ticket->exchange;
+    struct refusal refusal = gate_enter(server->config.tokens, exchange, &ticket->visit);
+    bool open = ticket->route >= 0 && api_route_role(ticket->route) == ROLE_NONE;
+    if (atomic_load(&server->draining) && !http_local(exchange)) {
+        ticket->answer.retry_after_s = 1;
+        refuse(ticket, 503, "unavailable", "the server is stopping");
+    } else if (refusal.status && !(open && refusal.status == 401)) {
+        refuse(ticket, refusal.status, refusal.code, refusal.sentence);
+    } else if (ticket->route < 0 || ticket->visit.role < api_route_role(ticket->route)) {
+        /* The table finds the words for it. */
+        if (start_run(ticket))
+            step(ticket);
+        else
+            http_drop(exchange);
+    } else {
+        ticket->admitted = true;
+    }
+}
+
 static void on_begin(void *ctx, struct http_exchange *exchange)
 {
     struct server *server = ctx;
@@ -339,20 +362,9 @@ static void on_begin(void *ctx, struct http_exchange *exchange)
     const char *method = http_method(exchange);
     ticket->route =
         api_route_find(strcmp(method, "HEAD") == 0 ? "GET" : method, http_path(exchange));
-    struct refusal refusal = gate_enter(server->config.tokens, exchange, &ticket->visit);
-    bool open = ticket->route >= 0 && api_route_role(ticket->route) == ROLE_NONE;
-    if (atomic_load(&server->draining) && !http_local(exchange)) {
-        ticket->answer.retry_after_s = 1;
-        refuse(ticket, 503, "unavailable", "the server is stopping");
-    } else if (refusal.status && !(open && refusal.status == 401)) {
-        refuse(ticket, refusal.status, refusal.code, refusal.sentence);
-    } else if (ticket->route < 0 || ticket->visit.role < api_route_role(ticket->route)) {
-        /* The table finds the words for it; the body would be read for nothing. */
-        if (start_run(ticket))
-            step(ticket);
-        else
-            http_drop(exchange);
-    }
+    /* Without a body the answer can wait until the request is whole, which keeps the connection. */
+    if (http_has_body(exchange))
+        admit(ticket);
 }
 
 static void on_request(void *ctx, struct http_exchange *exchange)
@@ -364,6 +376,10 @@ static void on_request(void *ctx, struct http_exchange *exchange)
         return;
     }
     unlist_waiting(ticket);
+    if (!ticket->admitted)
+        admit(ticket);
+    if (!ticket->admitted)
+        return;
     if (!ticket->run && !start_run(ticket))
         refuse(ticket, 503, "no_memory", "out of memory");
     else if (ticket->slow)

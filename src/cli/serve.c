@@ -184,9 +184,11 @@ static int start(struct cli *cli, struct serving *serving)
                                    .tls_key = tls ? buf_str(&serving->key) : NULL};
     char what[SERVER_URL_SIZE + 16];
     snprintf(what, sizeof(what), "serve on %s", serving->url);
-    if (server_start(&config, &serving->server, &err) ||
-        station_describe(owner_station(serving->owner), what, &err))
-        return say_error(CLI_STORE, "%s", err.text);
+    enum status status = server_start(&config, &serving->server, &err);
+    if (!status)
+        status = station_describe(owner_station(serving->owner), what, &err);
+    if (status)
+        return say_error(status == STATUS_INVALID ? CLI_USAGE : CLI_STORE, "%s", err.text);
     return 0;
 }
 

@@ -10,7 +10,8 @@ A request that is wrong carries a second one in its tail: a push whose job must 
     LINES    lines that are each wrong: 200, and an error for each
     CUT      the request never becomes whole: an answer as above, or none; then the end
     NOISE    not recognisable as HTTP: the same
-    ENDLESS  a body that goes on after its limit: cut off, as nobody waits for its end
+    ENDLESS  a head or a body that goes on long after its limit: refused, or cut off, as nobody waits for its end (and an end
+             before all was read can reach the client before the answer does)
     CROWDED  an address with thousands of parameters: libmicrohttpd has no room for them and ends the connection
     AFTER    a good request, then noise: 200, then as above
 """
@@ -29,6 +30,7 @@ COUNT = 10000
 SEED = int(os.environ.get("LAZARET_SEED", "20260213"))
 CASES = [int(n) for n in os.environ.get("LAZARET_CASES", "").split(",") if n] or range(COUNT)
 CLIENTS = 4
+WAVE = 600
 MEMORY_MAX = 64 << 20  # what the server may have grown by; its pools and the page cache of the store are in it
 
 REFUSED, LINES, CUT, NOISE, ENDLESS, CROWDED, AFTER = "refused", "lines", "cut", "noise", "endless", "crowded", "after"
@@ -230,14 +232,15 @@ def address_with_bytes_that_do_not_belong(rng, n):
 
 
 def head_that_is_huge(rng, n):
-    size = rng.choice([17000, 20000, 40000, 60000, 70000, 200000])
+    size = rng.choice([9000, 10000, 17000, 40000, 70000, 200000])
+    rule = REFUSED if size <= 10000 else ENDLESS
     kind = rng.randrange(4)
     if kind == 0:
-        return get(b"/" + b"a" * size), REFUSED
+        return get(b"/" + b"a" * size), rule
     if kind == 1:
-        return get(b"/healthz", b"X-A: " + b"b" * size + b"\r\n"), REFUSED
+        return get(b"/healthz", b"X-A: " + b"b" * size + b"\r\n"), rule
     if kind == 2:
-        return get(b"/healthz", b"X-A: b\r\n" * (size // 8)), REFUSED
+        return get(b"/healthz", b"X-A: b\r\n" * (size // 8)), rule
     return get(b"/healthz?" + b"a=b&" * (size // 4)), CROWDED
 
 
@@ -420,54 +423,68 @@ def check_refused(talk, number):
 
 def check_end(talk):
     """Whatever is still answered must be a refusal."""
-    talk.half_close()
     talk.to_the_end()
     answer = talk.answer()
     assert answer is None or is_refusal(answer[0]), answer
-    return answer
 
 
 def check(talk, rule, number):
     if rule == REFUSED:
-        return check_refused(talk, number)
-    if rule == LINES:
+        check_refused(talk, number)
+    elif rule == LINES:
         status, _, body = talk.answer()
         assert status == 200 and all("code" in entry for entry in json.loads(body)["results"]), (status, body)
-        return None
-    if rule == ENDLESS:
+    elif rule == ENDLESS:
         answer = talk.answer()
-        assert answer is None or answer[0] == 413, answer
-        return answer
-    if rule == AFTER:
+        assert answer is None or answer[0] in (413, 414, 431), answer
+    elif rule == AFTER:
         answer = talk.answer()
         assert answer and answer[0] == 200, answer
-    return check_end(talk)
 
 
-def run(server, number):
-    kind, data, rule = make(number)
-    talk = Talk(server)
-    try:
-        talk.send(data)
-        answer = check(talk, rule, number)
-    except Exception as problem:
-        raise AssertionError(f"seed {SEED}, case {number}, {kind.__name__}: {type(problem).__name__} {problem}\n{data[:3000]!r}") from problem
-    finally:
-        talk.close()
-    return kind.__name__, answer
+class Case:
+    """One case: begun, and ended a little later, as a server may take a moment to see that a client has left."""
+
+    def __init__(self, server, number):
+        self.number = number
+        self.kind, self.data, self.rule = make(number)
+        self.talk = Talk(server)
+        self.problem = None
+
+    def attempt(self, step):
+        try:
+            if not self.problem:
+                step()
+        except Exception as problem:
+            self.problem = f"seed {SEED}, case {self.number}, {self.kind.__name__}: {type(problem).__name__} {problem}\n{self.data[:3000]!r}"
+
+    def begin(self):
+        self.talk.send(self.data)
+        check(self.talk, self.rule, self.number)
+        self.talk.half_close()
+
+    def end(self):
+        if self.rule not in (REFUSED, LINES, ENDLESS):
+            check_end(self.talk)
+
+    def run(self):
+        self.attempt(self.begin)
+        return self
+
+    def finish(self):
+        self.attempt(self.end)
+        self.talk.close()
+        return self.problem
 
 
 def run_all(server, numbers):
-    """Runs cases, several at a time, and returns what was wrong."""
-    def attempt(number):
-        try:
-            run(server, number)
-        except AssertionError as problem:
-            return str(problem)
-        return None
-
+    """Runs cases, several at a time and some hundreds in a wave, and returns what was wrong."""
+    problems = []
     with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
-        return [problem for problem in pool.map(attempt, numbers) if problem]
+        for first in range(0, len(numbers), WAVE):
+            cases = list(pool.map(lambda number: Case(server, number).run(), numbers[first:first + WAVE]))
+            problems += [problem for problem in map(Case.finish, cases) if problem]
+    return problems
 
 
 def resident(server):
@@ -488,9 +505,9 @@ def is_sanitized(server):
 
 
 def test_ten_thousand_malformed_requests_are_refused_and_nothing_is_smuggled_or_leaked(serve):
-    server = serve(config={"http": {"connections_max": 64}})
+    server = serve()
     print(f"seed {SEED}")
-    run(server, 0)
+    assert run_all(server, [0]) == []
     memory, files = resident(server), open_files(server)
     problems = run_all(server, CASES)
     assert not problems, f"{len(problems)} cases; the first:\n" + "\n".join(problems[:5])
@@ -508,7 +525,7 @@ def test_ten_thousand_malformed_requests_are_refused_and_nothing_is_smuggled_or_
 def test_a_good_head_is_taken_however_it_is_cut_and_however_long(server):
     """The counterpart: what is refused above is not refused because of how it arrived."""
     plain = b"POST /api/v1/jobs?%s HTTP/1.1\r\nHost: localhost\r\nX-Tab:\tvalue\r\nX-None:\r\nX-Blanks:   a b  c\r\n%sContent-Length: %d\r\n\r\n%s"
-    for number, size in enumerate([0, 100, 5000, 15500]):
+    for number, size in enumerate([0, 100, 3000, 7500]):
         body = job(f"good-{number}")
         request = plain.replace(b"?%s", b"") % (b"X-Long: %b\r\n" % (b"y" * size), len(body), body)
         for step in ([1, 7] if size < 1000 else [997, 4096]) + [len(request)]:

@@ -208,7 +208,7 @@ def test_all_connections_have_a_limit_and_recover(serve):
 
     wait_until(lambda: count() >= 10, "being served")
     served = count()
-    assert served <= 20
+    assert served <= 22  # each of the two network threads rounds its share up
     for sock in socks:
         sock.close()
 
