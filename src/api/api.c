@@ -226,7 +226,7 @@ static enum status no_route(struct call *call, const struct found *found)
     call->code = "method_not_allowed";
     call->answer->allow = allow[found->methods];
     return err_set(&call->err, STATUS_INVALID, "%s is not allowed here; try %s",
-                   call->request->method, found->other->method);
+                   call->request->method, call->answer->allow);
 }
 
 static enum status permit(struct call *call, const struct route *route)

@@ -146,3 +146,12 @@ struct refusal gate_enter(struct tokens *tokens, const struct http_exchange *exc
                                    "(or application/x-ndjson for one document a line)"};
     return refusal;
 }
+
+bool gate_still(struct tokens *tokens, const struct http_exchange *exchange,
+                const struct visit *visit)
+{
+    struct token_identity identity;
+    if (visit->proven)
+        return tokens_check(tokens, bearer(exchange), &identity) && identity.role == visit->role;
+    return http_local(exchange) || !tokens || !tokens_required(tokens);
+}

@@ -33,4 +33,9 @@ struct refusal {
 struct refusal gate_enter(struct tokens *tokens, const struct http_exchange *exchange,
                           struct visit *visit);
 
+/* gate_still says whether the asker may still do what it began: its token has not been taken back,
+ * and has the same role.  For what takes long. */
+bool gate_still(struct tokens *tokens, const struct http_exchange *exchange,
+                const struct visit *visit);
+
 #endif

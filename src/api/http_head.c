@@ -167,7 +167,7 @@ int head_fault(struct MHD_Connection *connection, const struct request_line *lin
     }
     if (!is_token(slice_of(line->method)))
         *sentence = "the method is malformed";
-    else if (target.len == 0 || target.ptr[0] != '/')
+    else if (target.len == 0 || target.ptr[0] != '/' || slice_starts(target, SLICE("//")))
         *sentence = "the address must be a path, or begin with http:// and the name of Host";
     else if (!uri_is_clean(target))
         *sentence = "the address holds characters that must be percent-encoded";

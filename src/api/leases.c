@@ -3,7 +3,7 @@
  * Waiting for a job (`wait_ms`) is done by the engine, which answers when one is ready: nobody
  * polls.
  *
- * Workers of other systems send members of their own: unknown ones are not an error here. */
+ * A member that is not known is an error, as everywhere: a mistyped "queue" would lease from any. */
 #include "api/body.h"
 #include "api/print.h"
 #include "api/routes.h"
@@ -13,6 +13,9 @@
 #define LEASE_IDS_MAX 10000
 #define LEASE_MS_MAX (INT64_C(12) * 3600 * 1000)
 #define WAIT_MS_MAX (INT64_C(10) * 60 * 1000)
+#define LEASE_MEMBERS "worker_id queues count wait_ms lease_ms capabilities"
+#define HEARTBEAT_MEMBERS "worker_id lease_ids lease_ms"
+#define RELEASE_MEMBERS "worker_id lease_ids"
 #define NAMES_MAX 1000 /* queues or capabilities of one worker */
 
 /* worker_id reads who asks; it is required. */
@@ -68,7 +71,7 @@ enum status leases_take(struct call *call)
     struct lease_command *command = call_alloc(call, sizeof(*command));
     if (!command)
         return call->status;
-    struct json body = body_object(call, NULL);
+    struct json body = body_object(call, LEASE_MEMBERS);
     struct ready_query *query = &command->query;
     command->command = call_command(call, COMMAND_LEASE);
     command->worker_id = worker_id(call, body);
@@ -112,7 +115,7 @@ static enum status kept(struct call *call, enum status status)
 
 enum status leases_heartbeat(struct call *call)
 {
-    struct json body = body_object(call, NULL);
+    struct json body = body_object(call, HEARTBEAT_MEMBERS);
     struct heartbeat_command *command = call_alloc(call, sizeof(*command));
     if (!command)
         return call->status;
@@ -155,7 +158,7 @@ static enum status given_back(struct call *call, enum status status)
 
 enum status leases_release(struct call *call)
 {
-    struct json body = body_object(call, NULL);
+    struct json body = body_object(call, RELEASE_MEMBERS);
     struct release_command *command = call_alloc(call, sizeof(*command));
     if (!command)
         return call->status;

@@ -31,26 +31,44 @@ enum status owner_socket_path(const char *data, struct buf *out, struct err *err
     return status ? status : buf_status(out, err);
 }
 
+/* name_socket writes the address of the socket.  A path that is too long for one is reached through
+ * the directory's descriptor, which is kept in *directory. */
+static bool name_socket(const char *path, struct sockaddr_un *out, int *directory)
+{
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    if (len < sizeof(out->sun_path)) {
+        memcpy(out->sun_path, path, len);
+        return true;
+    }
+    struct buf parent;
+    buf_init(&parent, 4096);
+    buf_add(&parent, path, len - strlen("/" SOCKET_NAME));
+    *directory = open(buf_str(&parent), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    buf_release(&parent);
+    snprintf(out->sun_path, sizeof(out->sun_path), "/proc/self/fd/%d/" SOCKET_NAME, *directory);
+    return *directory >= 0;
+}
+
 /* bind_socket makes the socket, for this user alone.  What is there is of an owner that died: the
  * lock is held. */
 static int bind_socket(const char *path)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(address.sun_path)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(address.sun_path, path, strlen(path));
+    struct sockaddr_un address;
+    int directory = -1;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     unlink(path);
     /* The mode of the descriptor becomes the mode of the path: nobody else ever sees it open. */
-    if (fchmod(fd, 0600) == 0 &&
-        bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
-        listen(fd, SOCKET_BACKLOG) == 0)
-        return fd;
+    bool bound = name_socket(path, &address, &directory) && fchmod(fd, 0600) == 0 &&
+                 bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
+                 listen(fd, SOCKET_BACKLOG) == 0;
     int error = errno;
+    if (directory >= 0)
+        close(directory);
+    if (bound)
+        return fd;
     close(fd);
     errno = error;
     return -1;

@@ -21,7 +21,7 @@ struct owner_config {
 };
 
 /* owner_open takes the directory.  STATUS_BUSY when another process has it; the sentence names it.
- * A socket that cannot be made (a path that is too long, a file system without sockets) is a
+ * A socket that cannot be made (a file system without sockets) is a
  * warning in the log, not an error: the owner works, others wait. */
 enum status owner_open(const struct owner_config *config, struct owner **out, struct err *err);
 void owner_close(struct owner *owner); /* NULL is fine */

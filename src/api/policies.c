@@ -45,6 +45,16 @@ static enum status parse(struct call *call, struct slice name, int64_t version, 
     return STATUS_OK;
 }
 
+static bool is_preset(struct slice name)
+{
+    const char *preset;
+    struct slice json;
+    for (size_t i = 0; policy_preset(i, &preset, &json); i++)
+        if (slice_is(name, preset))
+            return true;
+    return false;
+}
+
 static enum status unknown(struct call *call, const struct policy_page *page, struct slice name)
 {
     struct buf known;
@@ -53,8 +63,10 @@ static enum status unknown(struct call *call, const struct policy_page *page, st
     buf_init(&known, 300);
     for (size_t i = 0; policy_preset(i, &preset, &json); i++)
         buf_addf(&known, "%s%s", i ? ", " : "", preset);
-    for (size_t i = 0; i < page->count; i++)
-        buf_addf(&known, ", %.*s", SLICE_ARG(page->stored[i].name));
+    for (size_t i = 0; i < page->count; i++) {
+        if (!is_preset(page->stored[i].name))
+            buf_addf(&known, ", %.*s", SLICE_ARG(page->stored[i].name));
+    }
     err_set(&call->err, STATUS_NOT_FOUND, "no policy is named \"%.*s\"; there are: %s",
             SLICE_ARG(name), buf_str(&known));
     buf_release(&known);

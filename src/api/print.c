@@ -51,14 +51,59 @@ static void print_retry_history(struct jsonw *out, const struct letter_view *vie
     jsonw_array_end(out);
 }
 
-/* print_attempts prints the recorded evidence as it is: it has the map system's names. */
+/* The names of the map system, in its order, and what stands for one that was not recorded. */
+static const struct {
+    const char *name, *nothing;
+} attempt_names[] = {
+    {"attempt_number", "null"},    {"timestamp", "null"},   {"error_type", "null"},
+    {"error_message", "null"},     {"error_context", "[]"}, {"stack_trace", "null"},
+    {"agent_id", "null"},          {"step_failed", "null"}, {"duration_ms", "null"},
+    {"json_log_location", "null"},
+};
+#define ATTEMPT_NAMES (sizeof(attempt_names) / sizeof(attempt_names[0]))
+
+static bool is_attempt_name(struct json key)
+{
+    for (size_t i = 0; i < ATTEMPT_NAMES; i++)
+        if (json_string_is(key, attempt_names[i].name))
+            return true;
+    return false;
+}
+
+/* print_attempt prints recorded evidence: first all names of the map system, then what else it has,
+ * as it is. */
+static void print_attempt(struct jsonw *out, struct slice record)
+{
+    struct json object, key, value;
+    struct json_iter iter;
+    if (json_parse(record, &object, NULL) != STATUS_OK || object.type != JSON_OBJECT) {
+        jsonw_raw(out, record);
+        return;
+    }
+    jsonw_object(out);
+    for (size_t i = 0; i < ATTEMPT_NAMES; i++) {
+        bool there = json_get(object, attempt_names[i].name, &value);
+        jsonw_put_raw(out, attempt_names[i].name,
+                      there ? value.raw : slice_of(attempt_names[i].nothing));
+    }
+    json_iter_init(&iter, object);
+    while (json_next(&iter, &key, &value)) {
+        if (is_attempt_name(key))
+            continue;
+        /* A record's names are this program's own: nothing in them is escaped. */
+        jsonw_key_slice(out, (struct slice){key.raw.ptr + 1, key.raw.len - 2});
+        jsonw_raw(out, value.raw);
+    }
+    jsonw_object_end(out);
+}
+
 static void print_attempts(struct jsonw *out, const char *key,
                            const struct attempt_record *attempts, size_t count)
 {
     jsonw_key(out, key);
     jsonw_array(out);
     for (size_t i = 0; i < count; i++)
-        jsonw_raw(out, attempts[i].failure);
+        print_attempt(out, attempts[i].failure);
     jsonw_array_end(out);
 }
 
@@ -290,6 +335,11 @@ void print_queue(struct jsonw *out, const struct queue_info *queue)
         jsonw_put_int(out, job_state_name((enum job_state)state), queue->counts[state]);
     jsonw_object_end(out);
     jsonw_put_instant(out, "oldest", queue->oldest_pending);
+    /* Nothing is broken off or limited by queue. */
+    jsonw_key(out, "breaker");
+    jsonw_null(out);
+    jsonw_key(out, "limits");
+    jsonw_null(out);
     jsonw_object_end(out);
 }
 

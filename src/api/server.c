@@ -33,6 +33,7 @@
 #define SLOW_THREADS 4
 #define SLOW_WAITING 64
 #define ID_SIZE 65 /* of a request id, with its NUL */
+#define RECHECK_US 1000000 /* how often a stream's reader is asked for its right */
 #define STOP_WITHIN span_seconds(2)
 
 struct server {
@@ -63,6 +64,7 @@ struct ticket {
     int status;    /* that was answered; 0: none */
     size_t bytes_out;
     struct hub_stream *stream;
+    int64_t permitted_us; /* when the stream's reader was last seen to be allowed, steady */
     struct ticket *next, *previous; /* of server->waiting */
 };
 
@@ -180,9 +182,17 @@ static void wake_stream(void *ctx)
     http_stream_wake(ctx);
 }
 
+/* read_stream takes events for the stream's reader, who may have lost the right to see them. */
 static long read_stream(void *own, char *out, size_t max)
 {
-    return hub_read(own, out, max);
+    struct ticket *ticket = own;
+    int64_t now_us = seams_real()->steady(NULL).us;
+    if (now_us - ticket->permitted_us > RECHECK_US) {
+        if (!gate_still(ticket->server->config.tokens, ticket->exchange, &ticket->visit))
+            return -1;
+        ticket->permitted_us = now_us;
+    }
+    return hub_read(ticket->stream, out, max);
 }
 
 /* stream_after reads where the stream begins: Last-Event-ID, else ?after=; -1: with what comes. */
@@ -227,7 +237,7 @@ static void open_stream(struct ticket *ticket)
     ticket->status = 200;
     if (server->config.api->meter)
         meter_streams(server->config.api->meter, 1);
-    http_stream(ticket->exchange, fields.list, read_stream, ticket->stream);
+    http_stream(ticket->exchange, fields.list, read_stream, ticket);
 }
 
 /* ---- carrying out ---------------------------------------------------------------------------- */
@@ -332,7 +342,7 @@ static void admit(struct ticket *ticket)
     if (atomic_load(&server->draining) && !http_local(exchange)) {
         ticket->answer.retry_after_s = 1;
         refuse(ticket, 503, "unavailable", "the server is stopping");
-    } else if (refusal.status && !(open && refusal.status == 401)) {
+    } else if (refusal.status && !open) {
         refuse(ticket, refusal.status, refusal.code, refusal.sentence);
     } else if (ticket->route < 0 || ticket->visit.role < api_route_role(ticket->route)) {
         /* The table finds the words for it. */
@@ -375,7 +385,13 @@ static void on_request(void *ctx, struct http_exchange *exchange)
         http_drop(exchange);
         return;
     }
+    bool waited = ticket->waits;
     unlist_waiting(ticket);
+    if (waited && !gate_still(ticket->server->config.tokens, exchange, &ticket->visit)) {
+        /* The end of the exchange gives back what was leased. */
+        refuse(ticket, 401, "unauthorized", "the token is unknown, revoked or expired");
+        return;
+    }
     if (!ticket->admitted)
         admit(ticket);
     if (!ticket->admitted)

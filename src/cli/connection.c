@@ -52,6 +52,7 @@ static enum status open_socket(struct connection *connection, struct err *err)
     buf_init(&path, 4096);
     enum status status = owner_socket_path(connection->target.data, &path, err);
     remote.socket = buf_str(&path);
+    remote.connect_timeout_ms = connection->target.config->lock_wait_ms;
     if (status == STATUS_OK)
         status = remote_open(&remote, &connection->remote, err);
     buf_release(&path);

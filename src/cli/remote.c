@@ -2,13 +2,16 @@
 #include "cli/remote.h"
 
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/mem.h"
 
+#define SOCKET_PATH_MAX 108 /* of sockaddr_un */
 #define CONNECT_TIMEOUT_MS 10000
 #define OWNER_TIMEOUT_MS 3600000L /* for an owner to ask for a body; a server has a second */
 #define URL_MAX_BYTES (256 << 10) /* a base, a path and a query */
@@ -23,6 +26,9 @@ struct remote {
     uint32_t connect_timeout_ms;
     bool direct; /* no proxy in between: a socket, or this machine */
     char trouble[CURL_ERROR_SIZE];
+    bool probing;  /* the request that is being sent only looks whether anybody answers */
+    bool alive;    /* somebody did */
+    int directory; /* of a socket with a long path; -1: none */
 };
 
 /* ---- the address ------------------------------------------------------------------------------
@@ -88,8 +94,20 @@ static enum status take_url(struct remote *remote, const char *url, struct err *
 
 static void take_socket(struct remote *remote, const char *path)
 {
+    const char *name = strrchr(path, '/');
+
     remote->direct = true;
-    buf_add_str(&remote->socket, path);
+    /* A path that is too long for a socket's address is reached through its directory. */
+    if (name && strlen(path) >= SOCKET_PATH_MAX) {
+        struct buf parent;
+        buf_init(&parent, URL_MAX_BYTES);
+        buf_add(&parent, path, (size_t)(name - path));
+        remote->directory = open(buf_str(&parent), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        buf_addf(&remote->socket, "/proc/self/fd/%d%s", remote->directory, name);
+        buf_release(&parent);
+    } else {
+        buf_add_str(&remote->socket, path);
+    }
     buf_add_str(&remote->where, path);
     buf_add_str(&remote->base, "http://localhost");
 }
@@ -129,6 +147,7 @@ enum status remote_open(const struct remote_config *config, struct remote **out,
 
     if (!remote)
         return err_no_memory(err);
+    remote->directory = -1;
     buf_init(&remote->base, URL_MAX_BYTES);
     buf_init(&remote->where, URL_MAX_BYTES);
     buf_init(&remote->socket, URL_MAX_BYTES);
@@ -159,6 +178,8 @@ void remote_close(struct remote *remote)
     if (!remote)
         return;
     curl_easy_cleanup(remote->curl);
+    if (remote->directory >= 0)
+        close(remote->directory);
     buf_release(&remote->base);
     buf_release(&remote->where);
     buf_release(&remote->socket);
@@ -398,7 +419,7 @@ static enum remote_outcome no_answer(struct exchange *x, CURLcode code, struct e
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
-    case CURLE_OPERATION_TIMEDOUT: /* only connecting has a limit */
+    case CURLE_OPERATION_TIMEDOUT: /* only connecting and the probe have a limit */
         return unreached(x->remote, code, err);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
@@ -428,6 +449,8 @@ static void set_way(struct exchange *x)
     curl_easy_setopt(remote->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(remote->curl, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(remote->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)remote->connect_timeout_ms);
+    if (remote->probing)
+        curl_easy_setopt(remote->curl, CURLOPT_TIMEOUT_MS, (long)remote->connect_timeout_ms);
     if (remote->socket.len > 0)
         curl_easy_setopt(remote->curl, CURLOPT_UNIX_SOCKET_PATH, buf_str(&remote->socket));
     if (remote->direct)
@@ -457,8 +480,9 @@ static void set_request(struct exchange *x)
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, x);
 }
 
-enum remote_outcome remote_call(struct remote *remote, const struct api_request *request,
-                                struct api_answer *answer, struct err *err)
+/* perform sends one request. */
+static enum remote_outcome perform(struct remote *remote, const struct api_request *request,
+                                   struct api_answer *answer, struct err *err)
 {
     struct exchange x = {.remote = remote, .request = request, .answer = answer};
     enum remote_outcome outcome;
@@ -481,4 +505,31 @@ enum remote_outcome remote_call(struct remote *remote, const struct api_request 
     curl_slist_free_all(x.headers);
     buf_release(&x.url);
     return outcome;
+}
+
+/* probe looks whether anybody is at home: a process that hangs accepts connections all the same.
+ * What is answered does not matter: the request itself will show it. */
+static enum remote_outcome probe(struct remote *remote, struct err *err)
+{
+    const struct api_request request = {.method = "GET", .path = SLICE("/healthz")};
+    struct api_answer answer;
+
+    api_answer_init(&answer);
+    remote->probing = true;
+    enum remote_outcome outcome = perform(remote, &request, &answer, err);
+    remote->probing = false;
+    api_answer_release(&answer);
+    return outcome == REMOTE_UNKNOWN ? REMOTE_UNSENT : outcome;
+}
+
+enum remote_outcome remote_call(struct remote *remote, const struct api_request *request,
+                                struct api_answer *answer, struct err *err)
+{
+    if (!remote->alive) {
+        enum remote_outcome outcome = probe(remote, err);
+        if (outcome != REMOTE_ANSWERED)
+            return outcome;
+        remote->alive = true;
+    }
+    return perform(remote, request, answer, err);
 }

@@ -10,6 +10,7 @@
 #include "cli/request.h"
 #include "cli/say.h"
 #include "cli/view.h"
+#include "core/filter.h"
 
 #define BODY_MAX REQUEST_BODY_MAX
 #define PATCH_MAX ((size_t)2 << 20)
@@ -207,15 +208,27 @@ static int make_body(struct cli *cli, const struct verb *verb, const struct choi
     return code;
 }
 
+/* check_filter refuses a filter that is none before anybody is asked about it. */
+static int check_filter(struct cli *cli, const char *text)
+{
+    const struct filter *filter;
+    struct err err = {0};
+
+    if (!text || filter_parse(slice_of(text), &cli->arena, &filter, &err) == STATUS_OK)
+        return 0;
+    return say_error(CLI_USAGE, "--filter: %s", err.text);
+}
+
 /* ask asks before more than one letter is changed. */
 static int ask(struct cli *cli, const struct verb *verb, const struct choice *choice)
 {
     const char *filter = args_value(&cli->args, "filter");
     struct slice count = view_count(choice->count, "dead letter", &cli->arena);
     struct slice what;
+    int code = check_filter(cli, filter);
 
-    if (choice->count <= 1)
-        return 0;
+    if (code != 0 || choice->count <= 1)
+        return code;
     what = filter ? arena_printf(&cli->arena, "%s those of %.*s for which %s", verb->name,
                                  SLICE_ARG(count), filter)
                   : arena_printf(&cli->arena, "%s %.*s", verb->name, SLICE_ARG(count));

@@ -121,6 +121,10 @@ static enum status read_rule(struct slice pointer, struct arena *arena, struct r
     return status;
 }
 
+/* recorded_message is the rule for what a record calls "error_message". */
+static const struct token message_token = {.name = {"error_message", 13}, .index = -1};
+static const struct rule recorded_message = {&message_token, 1};
+
 /* failures_of makes the rules for records of failures. */
 static enum status failures_of(struct redaction *redaction, struct arena *arena, struct err *err)
 {
@@ -132,8 +136,12 @@ static enum status failures_of(struct redaction *redaction, struct arena *arena,
     failures->rules = rules;
     for (size_t i = 0; i < redaction->count; i++) {
         const struct rule *rule = &redaction->rules[i];
-        if (rule->count && slice_is(rule->tokens[0].name, "failure"))
-            rules[failures->count++] = (struct rule){rule->tokens + 1, rule->count - 1};
+        if (!rule->count || !slice_is(rule->tokens[0].name, "failure"))
+            continue;
+        /* A worker reports a "message"; the record calls it "error_message". */
+        bool message = rule->count == 2 && slice_is(rule->tokens[1].name, "message");
+        rules[failures->count++] =
+            message ? recorded_message : (struct rule){rule->tokens + 1, rule->count - 1};
     }
     redaction->failures = failures->count ? failures : NULL;
     return STATUS_OK;

@@ -132,6 +132,26 @@ def test_a_directory_that_stays_taken_is_exit_code_5_and_names_the_owner(lz, hol
     assert str(holder.pid) in err and "hint:" in err
 
 
+def test_an_owner_or_a_server_that_hangs_is_exit_code_5(lz, server, tmp_path):
+    (tmp_path / "quick.yml").write_text("lock_wait_seconds: 0.5\n")
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        err = lz.fails(5, "dlq", "list", "--config", tmp_path / "quick.yml")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert str(server.pid) in err
+
+
+def test_a_directory_with_a_long_name_has_a_socket_too(tmp_path):
+    lz = Lazaret(tmp_path / ("e" * 120) / "data", mode="own")
+    server = subprocess.Popen([PROGRAM, "serve", "--data", str(lz.data), "--listen", "127.0.0.1:0"], env=lz.env,
+                              stdout=subprocess.PIPE, text=True)
+    assert "ready" in server.stdout.readline()
+    assert lz.ok("push", "--action", "a", "--job-id", "j") == "j\tpending\tcreated\n"
+    server.terminate()
+    assert server.wait(timeout=60) == 0
+
+
 def test_a_command_waits_until_the_owner_lets_go(lz, holder):
     waiting = start(lz, "push", "--action", "a", "--job-id", "j")
     with pytest.raises(subprocess.TimeoutExpired):

@@ -66,7 +66,7 @@ def walk(env, where):
     """Runs every step; returns how many there were and the server, if one was started."""
     ids, ran, server = {}, 0, None
     for command, expected in steps():
-        if command.startswith("export LAZARET_URL="):
+        if command.startswith("export ") and "LAZARET_URL=" in command:
             server, env["LAZARET_URL"] = serve(where / "served")
         if command.startswith("export "):
             continue

@@ -108,6 +108,23 @@ def test_a_token_that_is_revoked_is_refused_on_an_open_connection(guarded):
     assert guarded.get(JOBS, token=guarded.tokens["viewer"]).status == 200
 
 
+def test_what_is_under_way_when_its_token_is_revoked_hands_out_nothing(guarded):
+    """A stream ends at its next event, a long poll is refused, and the job is there for who may have it."""
+    token = guarded.tokens["operator"]
+    streaming, waiting = guarded.connection(), guarded.connection()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    streaming.request("GET", "/api/v1/events", headers=headers)
+    stream = streaming.getresponse()
+    waiting.request("POST", "/api/v1/leases", '{"worker_id":"w","wait_ms":60000}', headers)
+    assert guarded.cli("token", "revoke", "the-operator", "--yes").returncode == 0
+    wait_until(lambda: guarded.get(JOBS, token=token).status == 401, "being refused")
+    assert guarded.post(JOBS, {"action": "a", "job_id": "late"}, token=guarded.tokens["admin"]).status == 201
+    assert waiting.getresponse().status == 401
+    wait_until(lambda: guarded.get(JOBS + "/late", token=guarded.tokens["admin"]).json["state"] == "pending", "being given back")
+    assert guarded.get(JOBS + "/late", token=guarded.tokens["admin"]).json["attempt"] == 0
+    assert b"late" not in stream.read()
+
+
 def test_when_all_tokens_are_revoked_nobody_gets_in(guarded):
     for role in ROLES[1:]:
         assert guarded.cli("token", "revoke", f"the-{role}", "--yes").returncode == 0
@@ -404,8 +421,8 @@ def test_a_worker_that_leaves_over_tls_holds_no_job(serve, certificates):
 
 
 @pytest.mark.parametrize("certificate,key,words", [
-    ("own.pem", "other.key", "TLS certificate or its key"),
-    ("own.key", "own.pem", "TLS certificate or its key"),
+    ("own.pem", "other.key", "do they belong together"),
+    ("own.key", "own.pem", "do they belong together"),
     ("nothing.pem", "own.key", "nothing.pem"),
     ("own.pem", None, "give both or neither"),
 ])
