@@ -110,7 +110,7 @@ static enum status sqlite_commit(struct store *store, struct err *err)
         status = sqlite_event_note(s, err);
     if (status != STATUS_OK)
         return status;
-    sqlite3_stmt *stmt = sql(s, SQL_COMMIT, "COMMIT", err);
+    sqlite3_stmt *stmt = sql(s, SQL_COMMIT, "COMMIT", err); /* this inserts the rows that wait */
     if (!stmt)
         return s->trouble;
     status = sql_write(s, stmt, err);
@@ -123,6 +123,7 @@ static enum status sqlite_rollback(struct store *store, struct err *err)
 {
     struct sqlite_store *s = sqlite_of(store);
     enum status status = STATUS_OK;
+    sql_batches_clear(s);
     if (!s->in_transaction) /* begin failed: nothing was written */
         return s->unloaded ? load(s, err) : STATUS_OK;
     s->in_transaction = false;
@@ -269,6 +270,7 @@ enum status store_sqlite_open(const struct store_config *config, struct store **
     s->store = functions;
     s->path = mem_strdup(config->path);
     s->live = live_new();
+    sql_batches_init(s);
     enum status status = s->path && s->live ? STATUS_OK : err_no_memory(err);
     if (status == STATUS_OK)
         status = sqlite_file_open(s, config->seams->vfs, err);

@@ -5,6 +5,7 @@
  *     sqlite_owner.c   whose file it is
  *     sqlite_schema.c  tables, indexes and the migrations between their versions
  *     sqlite_sql.c     statements: preparing, binding, stepping, reading
+ *     sqlite_batch.c   rows that are inserted many at a time
  *     sqlite_error.c   from SQLite's result codes to sentences
  *     sqlite_job.c     live jobs          sqlite_find.c    jobs of any state
  *     sqlite_body.c    envelopes, documents, attempts
@@ -26,11 +27,15 @@
 enum sql {
     SQL_BEGIN,
     SQL_COMMIT,
-    SQL_JOB_PUT,
+    SQL_JOB_PUT, /* and the two after it: see sqlite_batch.c */
+    SQL_JOB_PUT_SOME,
+    SQL_JOB_PUT_MANY,
     SQL_JOB_DELETE,
     SQL_JOB_WORKER,
     SQL_JOB_SHIFT,
-    SQL_FINISHED_INSERT,
+    SQL_FINISHED_INSERT, /* and the two after it */
+    SQL_FINISHED_INSERT_SOME,
+    SQL_FINISHED_INSERT_MANY,
     SQL_FINISHED_GET,
     SQL_FINISHED_BY_ID,
     SQL_FINISHED_BEFORE,
@@ -48,7 +53,9 @@ enum sql {
     SQL_DOCUMENT_GET,
     SQL_DOCUMENT_PUT,
     SQL_DOCUMENT_DELETE,
-    SQL_ATTEMPT_INSERT,
+    SQL_ATTEMPT_INSERT, /* and the two after it */
+    SQL_ATTEMPT_INSERT_SOME,
+    SQL_ATTEMPT_INSERT_MANY,
     SQL_ATTEMPT_LIST,
     SQL_ATTEMPT_DELETE,
     SQL_FOREVER_GET,
@@ -86,7 +93,9 @@ enum sql {
     SQL_TOMBSTONE_GET,
     SQL_TOMBSTONE_FIND,
     SQL_META_PUT,
-    SQL_EVENT_INSERT,
+    SQL_EVENT_INSERT, /* and the two after it */
+    SQL_EVENT_INSERT_SOME,
+    SQL_EVENT_INSERT_MANY,
     SQL_EVENT_LIST,
     SQL_EVENT_GET,
     SQL_EVENT_PREVIOUS,
@@ -115,6 +124,39 @@ struct position_hint {
 };
 #define POSITION_HINTS 256 /* a power of two */
 
+/* struct batch_value: one column of a row that waits. */
+enum batch_kind {
+    BATCH_INT,
+    BATCH_TEXT, /* an empty one is NULL */
+    BATCH_NAME, /* never NULL */
+    BATCH_BODY
+};
+struct batch_value {
+    enum batch_kind kind;
+    int64_t number;
+    struct slice bytes;
+};
+
+/* The tables whose rows wait. */
+enum batch { BATCH_EVENT, BATCH_ATTEMPT, BATCH_JOB, BATCH_FINISHED, BATCH_COUNT };
+
+#define BATCH_ROWS 16
+#define BATCH_STATEMENTS 3
+#define BATCH_COLUMNS_MAX 24
+
+/* struct sql_batch: rows of one table that wait to be inserted, see sqlite_batch.c. */
+struct sql_batch {
+    enum sql first;     /* the statement of one row; those of more follow it */
+    const char *insert; /* the statement as far as VALUES */
+    int columns;
+    int rows;     /* that are complete */
+    int count;    /* values */
+    bool borrows; /* the row at the end is too long to be copied */
+    size_t used;  /* of `bytes` */
+    struct batch_value values[BATCH_ROWS * BATCH_COLUMNS_MAX];
+    char bytes[32768]; /* the texts */
+};
+
 struct sqlite_store {
     struct store store;
     sqlite3 *db;
@@ -137,6 +179,8 @@ struct sqlite_store {
     bool totals_dirty;    /* some of them differ from the disk */
     int64_t drift;        /* the farthest that a letter's position ever was from its failed_at */
     struct position_hint hints[POSITION_HINTS];
+    struct sql_batch batches[BATCH_COUNT]; /* rows of this transaction that wait */
+    int waiting;                           /* how many rows that is */
 };
 
 static inline struct sqlite_store *sqlite_of(struct store *store)
@@ -159,8 +203,9 @@ enum status sql_error(struct sqlite_store *s, int rc, struct err *err);
 
 /* ---- sqlite_sql.c ---- */
 
-/* sql is a statement, prepared when it is first used and ready to be bound.  NULL on error, and
- * s->trouble is then the status to return. */
+/* sql is a statement, prepared when it is first used and ready to be bound.  The rows that wait and
+ * that it may look at have been inserted.  NULL on error, and s->trouble is then the status to
+ * return. */
 sqlite3_stmt *sql(struct sqlite_store *s, enum sql which, const char *text, struct err *err);
 /* sql_once makes a statement that the caller finalizes, also while the store is not loaded. */
 sqlite3_stmt *sql_once(struct sqlite_store *s, const char *text, struct err *err);
@@ -179,6 +224,8 @@ void sql_bind_text(sqlite3_stmt *stmt, int at, struct slice text);
 void sql_bind_name(sqlite3_stmt *stmt, int at, struct slice text); /* never NULL */
 void sql_bind_body(sqlite3_stmt *stmt, int at, struct slice bytes);
 
+/* sql_writable refuses a write after one of the same transaction has failed. */
+enum status sql_writable(struct sqlite_store *s, struct err *err);
 /* sql_write runs a statement that changes something.  After an error the transaction can only be
  * rolled back. */
 enum status sql_write(struct sqlite_store *s, sqlite3_stmt *stmt, struct err *err);
@@ -201,6 +248,26 @@ void *rows_next(struct rows *rows, struct arena *arena, size_t size);
 
 /* sql_fail_write marks the transaction as failed: memory could not follow the disk. */
 enum status sql_fail_write(struct sqlite_store *s, struct err *err);
+
+/* ---- sqlite_batch.c ---- */
+
+/* sql_batch_begin begins a row whose texts have `bytes` bytes; its values follow, one call for each
+ * column, and sql_batch_end.  Texts are the caller's again after that. */
+enum status sql_batch_begin(struct sqlite_store *s, struct sql_batch *batch, size_t bytes,
+                            struct err *err);
+void sql_batch_int(struct sql_batch *batch, int64_t number);
+void sql_batch_bytes(struct sql_batch *batch, enum batch_kind kind, struct slice bytes);
+enum status sql_batch_end(struct sqlite_store *s, struct sql_batch *batch, struct err *err);
+/* sql_batch_has says whether a row waits whose first column is `number`. */
+bool sql_batch_has(const struct sql_batch *batch, int64_t number);
+/* sql_batch_flush inserts the rows that wait.  After an error the transaction can only be rolled
+ * back. */
+enum status sql_batch_flush(struct sqlite_store *s, struct sql_batch *batch, struct err *err);
+/* sql_batches_flush does so for every table that statement `which` may look at. */
+enum status sql_batches_flush(struct sqlite_store *s, enum sql which, struct err *err);
+void sql_batches_init(struct sqlite_store *s);
+/* sql_batches_clear forgets the rows that wait. */
+void sql_batches_clear(struct sqlite_store *s);
 
 /* ---- sqlite_file.c ---- */
 
@@ -244,6 +311,8 @@ enum status sqlite_meta_put(struct sqlite_store *s, const char *name, int64_t va
 #define JOB_COLUMN_COUNT 20
 
 void sqlite_job_bind(sqlite3_stmt *stmt, int at, const struct job *job);
+/* sqlite_job_values adds the same values to a row that waits. */
+void sqlite_job_values(struct sql_batch *batch, const struct job *job);
 /* sqlite_job_read reads the columns from `column` on.  False when they say what cannot be. */
 bool sqlite_job_read(sqlite3_stmt *stmt, int column, struct job *out);
 
@@ -300,6 +369,7 @@ enum status sqlite_forever_put(struct store *store, enum store_key which, struct
 
 /* What a finished job is read from. */
 #define FINISHED_COLUMNS JOB_COLUMNS("") ", at, job_id, result"
+#define FINISHED_COLUMN_COUNT (JOB_COLUMN_COUNT + 3)
 
 /* sqlite_finished_read reads FINISHED_COLUMNS. */
 enum status sqlite_finished_read(struct sqlite_store *s, sqlite3_stmt *stmt, struct arena *arena,
@@ -403,6 +473,9 @@ enum status sqlite_tombstone_find(struct store *store, struct slice id, struct a
                                   struct tombstone *out, struct err *err);
 
 /* ---- sqlite_event.c ---- */
+
+#define EVENT_COLUMNS "seq, at, actor, job, previous, what, why, hash"
+#define EVENT_COLUMN_COUNT 8
 
 /* sqlite_event_load finds the last event. */
 enum status sqlite_event_load(struct sqlite_store *s, struct err *err);

@@ -167,14 +167,14 @@ enum status sqlite_attempt_add(struct store *store, int64_t job_seq, uint32_t at
                                struct slice failure, struct err *err)
 {
     struct sqlite_store *s = sqlite_of(store);
-    sqlite3_stmt *stmt = sql(s, SQL_ATTEMPT_INSERT,
-                             "INSERT INTO attempt(job, attempt, failure) VALUES(?, ?, ?)", err);
-    if (!stmt)
-        return s->trouble;
-    sql_bind_int(stmt, 1, job_seq);
-    sql_bind_int(stmt, 2, attempt);
-    sql_bind_body(stmt, 3, failure);
-    return sql_write(s, stmt, err);
+    struct sql_batch *batch = &s->batches[BATCH_ATTEMPT];
+    enum status status = sql_batch_begin(s, batch, failure.len, err);
+    if (status != STATUS_OK)
+        return status;
+    sql_batch_int(batch, job_seq);
+    sql_batch_int(batch, attempt);
+    sql_batch_bytes(batch, BATCH_BODY, failure);
+    return sql_batch_end(s, batch, err);
 }
 
 enum status sqlite_attempt_list(struct store *store, int64_t job_seq, struct arena *arena,

@@ -3,8 +3,6 @@
  * The last event's seq and hash are kept in memory, so that appending reads nothing. */
 #include "store/sqlite.h"
 
-#define EVENT_COLUMNS "seq, at, actor, job, previous, what, why, hash"
-
 static bool hash_read(sqlite3_stmt *stmt, int column, struct hash *out)
 {
     struct slice bytes = sql_text(stmt, column);
@@ -65,23 +63,23 @@ enum status sqlite_event_note(struct sqlite_store *s, struct err *err)
 enum status sqlite_event_append(struct store *store, struct event *event, struct err *err)
 {
     struct sqlite_store *s = sqlite_of(store);
-    sqlite3_stmt *stmt =
-        sql(s, SQL_EVENT_INSERT,
-            "INSERT INTO event(" EVENT_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?)", err);
-    if (!stmt)
-        return s->trouble;
+    struct sql_batch *batch = &s->batches[BATCH_EVENT];
     struct event made = *event;
     made.seq = s->event_seq + 1;
     made.hash = event_hash(&made, s->event_hash);
-    sql_bind_int(stmt, 1, made.seq);
-    sql_bind_int(stmt, 2, made.at.us);
-    sql_bind_name(stmt, 3, made.actor);
-    sql_bind_int(stmt, 4, made.job_seq);
-    sql_bind_int(stmt, 5, made.previous_seq);
-    sql_bind_name(stmt, 6, made.what);
-    sql_bind_name(stmt, 7, made.why);
-    sql_bind_body(stmt, 8, (struct slice){(const char *)made.hash.bytes, HASH_SIZE});
-    enum status status = sql_write(s, stmt, err);
+    size_t bytes = made.actor.len + made.what.len + made.why.len + HASH_SIZE;
+    enum status status = sql_batch_begin(s, batch, bytes, err);
+    if (status != STATUS_OK)
+        return status;
+    sql_batch_int(batch, made.seq);
+    sql_batch_int(batch, made.at.us);
+    sql_batch_bytes(batch, BATCH_NAME, made.actor);
+    sql_batch_int(batch, made.job_seq);
+    sql_batch_int(batch, made.previous_seq);
+    sql_batch_bytes(batch, BATCH_NAME, made.what);
+    sql_batch_bytes(batch, BATCH_NAME, made.why);
+    sql_batch_bytes(batch, BATCH_BODY, (struct slice){(const char *)made.hash.bytes, HASH_SIZE});
+    status = sql_batch_end(s, batch, err);
     if (status == STATUS_OK) {
         s->event_seq = made.seq;
         s->event_hash = made.hash;

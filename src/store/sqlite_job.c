@@ -5,7 +5,8 @@
 #include "base/json.h"
 #include "store/sqlite.h"
 
-void sqlite_job_bind(sqlite3_stmt *stmt, int at, const struct job *job)
+/* values_of lists what the columns of a job hold. */
+static void values_of(const struct job *job, int64_t out[JOB_COLUMN_COUNT])
 {
     const int64_t values[JOB_COLUMN_COUNT] = {
         job->seq,
@@ -29,8 +30,23 @@ void sqlite_job_bind(sqlite3_stmt *stmt, int at, const struct job *job)
         job->priority,
         job->flags,
     };
+    memcpy(out, values, sizeof(values));
+}
+
+void sqlite_job_bind(sqlite3_stmt *stmt, int at, const struct job *job)
+{
+    int64_t values[JOB_COLUMN_COUNT];
+    values_of(job, values);
     for (int i = 0; i < JOB_COLUMN_COUNT; i++)
         sql_bind_int(stmt, at + i, values[i]);
+}
+
+void sqlite_job_values(struct sql_batch *batch, const struct job *job)
+{
+    int64_t values[JOB_COLUMN_COUNT];
+    values_of(job, values);
+    for (int i = 0; i < JOB_COLUMN_COUNT; i++)
+        sql_batch_int(batch, values[i]);
 }
 
 bool sqlite_job_read(sqlite3_stmt *stmt, int column, struct job *out)
@@ -175,11 +191,20 @@ bool sqlite_job_by_key(struct store *store, enum store_key which, struct slice k
     return false;
 }
 
+/* row_there inserts the rows that wait when that of job `seq` is among them. */
+static enum status row_there(struct sqlite_store *s, int64_t seq, struct err *err)
+{
+    struct sql_batch *batch = &s->batches[BATCH_JOB];
+    return sql_batch_has(batch, seq) ? sql_batch_flush(s, batch, err) : STATUS_OK;
+}
+
 enum status sqlite_job_worker(struct store *store, int64_t seq, struct arena *arena,
                               struct slice *out, struct err *err)
 {
     struct sqlite_store *s = sqlite_of(store);
-    enum status status;
+    enum status status = row_there(s, seq, err);
+    if (status != STATUS_OK)
+        return status;
     sqlite3_stmt *stmt = sql(s, SQL_JOB_WORKER, "SELECT worker FROM job WHERE seq = ?", err);
     if (!stmt)
         return s->trouble;
@@ -206,16 +231,13 @@ static enum status put(struct sqlite_store *s, const struct job *job, struct sli
     if (!sqlite_names_known(s, job))
         return sql_damage(s, err, "job %lld has queue %u and capabilities %u, which are not there",
                           (long long)job->seq, job->queue, job->capabilities);
-    sqlite3_stmt *stmt =
-        sql(s, SQL_JOB_PUT,
-            "INSERT OR REPLACE INTO job(" JOB_COLUMNS("") ", worker)"
-                                                          " VALUES(" JOB_PARAMETERS ",?)",
-            err);
-    if (!stmt)
-        return s->trouble;
-    sqlite_job_bind(stmt, 1, job);
-    sql_bind_text(stmt, JOB_COLUMN_COUNT + 1, worker);
-    enum status status = sql_write(s, stmt, err);
+    struct sql_batch *batch = &s->batches[BATCH_JOB];
+    enum status status = sql_batch_begin(s, batch, worker.len, err);
+    if (status != STATUS_OK)
+        return status;
+    sqlite_job_values(batch, job);
+    sql_batch_bytes(batch, BATCH_TEXT, worker);
+    status = sql_batch_end(s, batch, err);
     if (status == STATUS_OK && !live_put(s->live, job))
         status = sql_fail_write(s, err);
     return status;
@@ -223,11 +245,14 @@ static enum status put(struct sqlite_store *s, const struct job *job, struct sli
 
 static enum status drop(struct sqlite_store *s, int64_t seq, struct err *err)
 {
+    enum status status = row_there(s, seq, err);
+    if (status != STATUS_OK)
+        return status;
     sqlite3_stmt *stmt = sql(s, SQL_JOB_DELETE, "DELETE FROM job WHERE seq = ?", err);
     if (!stmt)
         return s->trouble;
     sql_bind_int(stmt, 1, seq);
-    enum status status = sql_write(s, stmt, err);
+    status = sql_write(s, stmt, err);
     if (status == STATUS_OK)
         live_remove(s->live, seq);
     return status;
@@ -308,17 +333,15 @@ enum status sqlite_job_finish(struct store *store, const struct job *job, struct
     enum status status = known(s, job->seq, err);
     if (status != STATUS_OK)
         return status;
-    sqlite3_stmt *stmt = sql(s, SQL_FINISHED_INSERT,
-                             "INSERT INTO finished(" FINISHED_COLUMNS ")"
-                             " VALUES(" JOB_PARAMETERS ",?,?,?)",
-                             err);
-    if (!stmt)
-        return s->trouble;
-    sqlite_job_bind(stmt, 1, job);
-    sql_bind_int(stmt, JOB_COLUMN_COUNT + 1, at.us);
-    sql_bind_name(stmt, JOB_COLUMN_COUNT + 2, job_id);
-    sql_bind_body(stmt, JOB_COLUMN_COUNT + 3, result);
-    status = sql_write(s, stmt, err);
+    struct sql_batch *batch = &s->batches[BATCH_FINISHED];
+    status = sql_batch_begin(s, batch, job_id.len + result.len, err);
+    if (status != STATUS_OK)
+        return status;
+    sqlite_job_values(batch, job);
+    sql_batch_int(batch, at.us);
+    sql_batch_bytes(batch, BATCH_NAME, job_id);
+    sql_batch_bytes(batch, BATCH_BODY, result);
+    status = sql_batch_end(s, batch, err);
     if (status == STATUS_OK)
         status = drop(s, job->seq, err);
     if (status == STATUS_OK)

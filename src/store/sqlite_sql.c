@@ -22,6 +22,8 @@ sqlite3_stmt *sql(struct sqlite_store *s, enum sql which, const char *text, stru
                              "%s: the store could not be read after an error: try again", s->path);
         return NULL;
     }
+    if (s->waiting && (s->trouble = sql_batches_flush(s, which, err)) != STATUS_OK)
+        return NULL;
     if (!s->statements[which])
         s->statements[which] = prepare(s, text, SQLITE_PREPARE_PERSISTENT, err);
     return s->statements[which];
@@ -29,6 +31,8 @@ sqlite3_stmt *sql(struct sqlite_store *s, enum sql which, const char *text, stru
 
 sqlite3_stmt *sql_once(struct sqlite_store *s, const char *text, struct err *err)
 {
+    if (s->waiting && (s->trouble = sql_batches_flush(s, SQL_COUNT, err)) != STATUS_OK)
+        return NULL;
     return prepare(s, text, 0, err);
 }
 
@@ -76,7 +80,7 @@ enum status sql_fail_write(struct sqlite_store *s, struct err *err)
     return err_no_memory(err);
 }
 
-enum status sql_write(struct sqlite_store *s, sqlite3_stmt *stmt, struct err *err)
+enum status sql_writable(struct sqlite_store *s, struct err *err)
 {
     BUG_ON(!s->in_transaction);
     /* SQLite may have undone the whole transaction when a write failed: what came after it would
@@ -84,13 +88,21 @@ enum status sql_write(struct sqlite_store *s, sqlite3_stmt *stmt, struct err *er
     if (s->failed)
         return err_set(err, STATUS_IO,
                        "%s: an earlier write of this transaction failed: roll it back", s->path);
+    return STATUS_OK;
+}
+
+enum status sql_write(struct sqlite_store *s, sqlite3_stmt *stmt, struct err *err)
+{
+    enum status status = sql_writable(s, err);
+    if (status != STATUS_OK)
+        return status;
     int rc = sqlite3_step(stmt);
     if (rc == SQLITE_DONE || rc == SQLITE_ROW)
         rc = sqlite3_reset(stmt);
     if (rc == SQLITE_OK)
         return STATUS_OK;
     s->failed = true;
-    enum status status = sql_error(s, rc, err);
+    status = sql_error(s, rc, err);
     sqlite3_reset(stmt);
     return status;
 }

@@ -117,6 +117,55 @@ static void the_events_of_a_job_are_found_by_walking_back(void **state)
     assert_int_equal(count, 0);
 }
 
+/* append_run appends `count` events, of which one is longer than any that a store would gather. */
+static void append_run(struct place *place, int count)
+{
+    static char large[100000];
+    memset(large, 'x', sizeof(large));
+    for (int i = 1; i <= count; i++) {
+        struct event event = {.at = at(NOON + i),
+                              .job_seq = i,
+                              .what = SLICE("w"),
+                              .why = {large, i == 7 ? sizeof(large) : (size_t)i}};
+        assert_ok(place, place->store->event_append(place->store, &event, &place->err));
+        assert_true(event.seq == i);
+    }
+}
+
+static void assert_run(struct place *place, size_t expected)
+{
+    struct event *events;
+    struct hash hash = {{0}};
+    size_t count;
+    assert_ok(place, place->store->event_list(place->store, 0, 64, &place->arena, &events, &count,
+                                              &place->err));
+    assert_int_equal(count, expected);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(events[i].seq == (int64_t)i + 1 && events[i].job_seq == events[i].seq);
+        assert_int_equal(events[i].why.len, i == 6 ? 100000 : i + 1);
+        hash = event_hash(&events[i], hash);
+        assert_memory_equal(&hash, &events[i].hash, sizeof(hash));
+    }
+}
+
+static void events_are_seen_in_their_transaction_and_kept_or_lost_with_it(void **state)
+{
+    struct place *place = *state;
+    for (int count = 1; count <= 40; count++) {
+        begin(place);
+        append_run(place, count);
+        if (count % 2)
+            assert_run(place, (size_t)count);
+        rollback(place);
+        assert_run(place, 0);
+    }
+    begin(place);
+    append_run(place, 39);
+    commit(place);
+    reopen(place);
+    assert_run(place, 39);
+}
+
 struct cases event_cases(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -124,6 +173,7 @@ struct cases event_cases(void)
         CASE(events_are_numbered_without_a_gap_and_chained),
         CASE(a_list_of_events_begins_after_and_ends_at_the_limit),
         CASE(the_events_of_a_job_are_found_by_walking_back),
+        CASE(events_are_seen_in_their_transaction_and_kept_or_lost_with_it),
     };
     return CASES(tests);
 }

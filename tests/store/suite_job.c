@@ -294,6 +294,57 @@ static void a_shift_moves_leases_and_retries_but_no_chosen_times(void **state)
     }
 }
 
+/* walk takes `count` jobs through a whole life in the transaction that is open. */
+static void walk(struct place *place, int count)
+{
+    struct store *store = place->store;
+    struct job jobs[40];
+    struct job_row row;
+    struct slice worker;
+    char id[16];
+    for (int i = 0; i < count; i++) {
+        snprintf(id, sizeof(id), "j%d", i);
+        jobs[i] = insert(place, job_on(place, "q", id), id);
+    }
+    for (int i = 0; i < count; i++) {
+        jobs[i].state = JOB_RUNNING;
+        update(place, &jobs[i], i % 2 ? "odd" : "even");
+    }
+    assert_ok(place,
+              store->job_worker(store, jobs[count - 1].seq, &place->arena, &worker, &place->err));
+    assert_slice(worker, (count - 1) % 2 ? "odd" : "even");
+    for (int i = 0; i < count; i += 2) {
+        snprintf(id, sizeof(id), "j%d", i);
+        finish(place, jobs[i], id, NOON + i);
+    }
+    for (int i = 0; i < count; i++) {
+        snprintf(id, sizeof(id), "j%d", i);
+        assert_ok(place, store->job_find(store, slice_of(id), &place->arena, &row, &place->err));
+        assert_int_equal(row.job.state, i % 2 ? JOB_RUNNING : JOB_DONE);
+    }
+}
+
+static void the_steps_of_many_jobs_in_one_transaction_are_seen_and_kept(void **state)
+{
+    struct place *place = *state;
+    struct job_row *rows;
+    size_t count;
+    for (int jobs = 1; jobs <= 40; jobs += 3) {
+        begin(place);
+        walk(place, jobs);
+        rollback(place);
+        assert_int_equal(place->store->live_count(place->store), 0);
+    }
+    begin(place);
+    walk(place, 37);
+    commit(place);
+    reopen(place);
+    assert_int_equal(place->store->live_count(place->store), 18);
+    assert_ok(place, place->store->job_list(place->store, JOB_DONE, SLICE("q"), 0, 64,
+                                            &place->arena, &rows, &count, &place->err));
+    assert_int_equal(count, 19);
+}
+
 struct cases job_cases(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -309,6 +360,7 @@ struct cases job_cases(void)
         CASE(a_rollback_without_a_transaction_and_a_reload_change_nothing),
         CASE(a_store_that_is_closed_inside_a_transaction_forgets_it),
         CASE(a_shift_moves_leases_and_retries_but_no_chosen_times),
+        CASE(the_steps_of_many_jobs_in_one_transaction_are_seen_and_kept),
     };
     return CASES(tests);
 }
