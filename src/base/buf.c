@@ -1,7 +1,7 @@
 /* buf: appending to a bounded run of bytes.
  *
- * Invariants: len <= max; when ptr is not NULL, len < cap and ptr[len] is NUL; once `status` is not
- * STATUS_OK nothing changes until buf_clear. */
+ * Invariants: len <= max; when ptr is not NULL, len < cap <= max + 1 and ptr[len] is NUL; once
+ * `status` is not STATUS_OK nothing changes until buf_clear. */
 #include "base/buf.h"
 
 #include <stdio.h>
@@ -34,8 +34,8 @@ void buf_clear(struct buf *buf)
         buf->ptr[0] = '\0';
 }
 
-/* reserve makes room for `more` bytes and their NUL; false, and remembered, when it cannot. */
-static bool reserve(struct buf *buf, size_t more)
+/* grow makes room for `more` bytes and their NUL; false, and remembered, when it cannot. */
+static bool grow(struct buf *buf, size_t more)
 {
     if (buf->status != STATUS_OK)
         return false;
@@ -63,6 +63,15 @@ static bool reserve(struct buf *buf, size_t more)
     return true;
 }
 
+/* reserve is grow, and nothing where there is room.  As cap is never over max + 1, room that is
+ * there is room that is allowed. */
+static inline bool reserve(struct buf *buf, size_t more)
+{
+    if (buf->status == STATUS_OK && more < buf->cap - buf->len)
+        return true;
+    return grow(buf, more);
+}
+
 void buf_add(struct buf *buf, const void *bytes, size_t len)
 {
     if (len == 0 || !reserve(buf, len))
@@ -84,7 +93,10 @@ void buf_add_str(struct buf *buf, const char *text)
 
 void buf_add_char(struct buf *buf, char c)
 {
-    buf_add(buf, &c, 1);
+    if (!reserve(buf, 1))
+        return;
+    buf->ptr[buf->len++] = c;
+    buf->ptr[buf->len] = '\0';
 }
 
 void buf_addf(struct buf *buf, const char *format, ...)

@@ -158,12 +158,47 @@ bool number_double(struct slice text, double *out)
     return true;
 }
 
+#define MICRO 1000000
+
+/* micro_format writes a number that is a whole count of millionths, as times and settings are, and
+ * gives the text that number_format would find by trying; 0 when the number is none.  Both the
+ * count and MICRO are exact, so their quotient is the double nearest to the decimal text; that text
+ * has at most fifteen digits, so a double's first fifteen are its own. */
+static size_t micro_format(double number, char *out)
+{
+    if (!(number >= 1e-4 && number < 1e9)) /* beyond these there is an exponent, or a digit more */
+        return 0;
+    uint64_t count = (uint64_t)(number * MICRO + 0.5);
+    if ((double)count / MICRO != number)
+        return 0;
+    char digits[NUMBER_TEXT_SIZE];
+    size_t at = sizeof(digits);
+    uint64_t whole = count / MICRO, part = count % MICRO;
+    if (part) {
+        int left = 6;
+        for (; part % 10 == 0; part /= 10)
+            left--;
+        for (; left > 0; left--, part /= 10)
+            digits[--at] = (char)('0' + part % 10);
+        digits[--at] = '.';
+    }
+    do
+        digits[--at] = (char)('0' + whole % 10);
+    while (whole /= 10);
+    size_t len = sizeof(digits) - at;
+    memcpy(out, digits + at, len);
+    out[len] = '\0';
+    return len;
+}
+
 /* number_format tries the fewest digits first.  What a person wrote with up to fifteen comes back
  * with fifteen, without the zeros at the end; seventeen always read back the same.  Next to zero
  * doubles are so sparse that fewer can do. */
 size_t number_format(double number, char *out)
 {
-    int len = 0;
+    int len = (int)micro_format(number, out);
+    if (len)
+        return (size_t)len;
     locale_t program = uselocale(c_locale());
     for (int digits = fpclassify(number) == FP_SUBNORMAL ? 1 : 15; digits <= 17; digits++) {
         len = snprintf(out, NUMBER_TEXT_SIZE, "%.*g", digits, number);
