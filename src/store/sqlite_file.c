@@ -49,7 +49,10 @@ static enum status log_ahead(struct sqlite_store *s, struct err *err)
                          s->path);
     if (status != STATUS_OK)
         return status;
-    return sql_exec(s, "PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864",
+    /* A page that changes often is moved into the file once for each time that the log is full, so
+     * the log is let grow as long as it may stay anyway: 8,000 pages, each with its header, are
+     * just below the limit. */
+    return sql_exec(s, "PRAGMA wal_autocheckpoint = 8000; PRAGMA journal_size_limit = 67108864",
                     err);
 }
 
