@@ -33,7 +33,6 @@
 #define SLOW_THREADS 4
 #define SLOW_WAITING 64
 #define ID_SIZE 65 /* of a request id, with its NUL */
-#define RECHECK_US 1000000 /* how often a stream's reader is asked for its right */
 #define STOP_WITHIN span_seconds(2)
 
 struct server {
@@ -64,7 +63,6 @@ struct ticket {
     int status;    /* that was answered; 0: none */
     size_t bytes_out;
     struct hub_stream *stream;
-    int64_t permitted_us; /* when the stream's reader was last seen to be allowed, steady */
     struct ticket *next, *previous; /* of server->waiting */
 };
 
@@ -186,12 +184,8 @@ static void wake_stream(void *ctx)
 static long read_stream(void *own, char *out, size_t max)
 {
     struct ticket *ticket = own;
-    int64_t now_us = seams_real()->steady(NULL).us;
-    if (now_us - ticket->permitted_us > RECHECK_US) {
-        if (!gate_still(ticket->server->config.tokens, ticket->exchange, &ticket->visit))
-            return -1;
-        ticket->permitted_us = now_us;
-    }
+    if (!gate_still(ticket->server->config.tokens, ticket->exchange, &ticket->visit))
+        return -1;
     return hub_read(ticket->stream, out, max);
 }
 
@@ -388,7 +382,7 @@ static void on_request(void *ctx, struct http_exchange *exchange)
     bool waited = ticket->waits;
     unlist_waiting(ticket);
     if (waited && !gate_still(ticket->server->config.tokens, exchange, &ticket->visit)) {
-        /* The end of the exchange gives back what was leased. */
+        api_run_undelivered(ticket->run);
         refuse(ticket, 401, "unauthorized", "the token is unknown, revoked or expired");
         return;
     }

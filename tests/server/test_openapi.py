@@ -271,7 +271,8 @@ def ask_from_elsewhere(ask, server):
     """Without tokens, what calls this machine by another name may not come in."""
     ask.server = server
     for path, method, operation in operations():
-        ask(method, path, 403, headers={"Host": "lazaret.example"})
+        open_to_all = operation["x-role"] == "none"
+        ask(method, path, 200 if open_to_all else 403, headers={"Host": "lazaret.example"})
 
 
 def ask_parameters(ask):
