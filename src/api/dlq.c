@@ -61,8 +61,8 @@ static struct letter_filter read_filter(struct call *call)
         .limit = query_limit(call),
     };
     read_state(call, &filter);
-    /* The swarm's clients list what is left to do with recovered=false: that is what stats counts as
-     * unrecovered, not what somebody gave up. */
+    /* The swarm's clients list what is left to do with recovered=false: that is what stats counts
+     * as unrecovered, not what somebody gave up. */
     if (filter.recovered == NO && !filter.has_state) {
         filter.recovered = UNSAID;
         filter.open = YES;

@@ -3,7 +3,8 @@
  * Waiting for a job (`wait_ms`) is done by the engine, which answers when one is ready: nobody
  * polls.
  *
- * A member that is not known is an error, as everywhere: a mistyped "queue" would lease from any. */
+ * A member that is not known is an error, as everywhere: a mistyped "queue" would lease from any.
+ */
 #include "api/body.h"
 #include "api/print.h"
 #include "api/routes.h"

@@ -35,10 +35,9 @@ enum remote_outcome {
 enum status remote_open(const struct remote_config *config, struct remote **out, struct err *err);
 void remote_close(struct remote *remote); /* NULL is fine */
 
-/* remote_call sends a request and waits for its answer, for as long as it takes; before the first one
- * it looks whether anybody answers in the time that connecting may take.  `answer`,
- * initialised by the caller, is filled when it returns REMOTE_ANSWERED; else `err` says what is
- * wrong. */
+/* remote_call sends a request and waits for its answer, for as long as it takes; before the first
+ * one it looks whether anybody answers in the time that connecting may take.  `answer`, initialised
+ * by the caller, is filled when it returns REMOTE_ANSWERED; else `err` says what is wrong. */
 enum remote_outcome remote_call(struct remote *remote, const struct api_request *request,
                                 struct api_answer *answer, struct err *err);
 
