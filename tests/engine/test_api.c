@@ -14,6 +14,8 @@ static void a_wrong_request_says_what_is_wrong(void **state)
         const char *code, *says;
     } cases[] = {
         {"GET", "/api", "", 404, "not_found", "no such path"},
+        {"POST", "/api/v1/leases", "{\"worker_id\":\"w\",\"queue\":\"q\"}", 400, "invalid",
+         "queue: unknown member; known here: worker_id queues "},
         {"GET", "", "", 404, "not_found", "no such path"},
         {"GET", "/api/v1/nothing", "", 404, "not_found", "no such path"},
         {"GET", "/api/v1/dlq//retry", "", 404, "not_found", "no such path"},
@@ -265,7 +267,7 @@ static void a_lease_hands_over_the_job_byte_for_byte(void **state)
     const char *envelope = "{ \"action\":\"a\",  \"job_id\":\"1\", \"n\": 1.50, \"n\": 2 }";
     api_ok(api, "POST", "/api/v1/jobs", envelope);
     api_ok(api, "POST", "/api/v1/leases",
-           "{\"worker_id\":\"w\",\"queues\":[\"other\"],\"count\":5,\"unknown\":true}");
+           "{\"worker_id\":\"w\",\"queues\":[\"other\"],\"count\":5}");
     assert_string_equal(buf_str(&api->answer.body), "{\"leases\":[]}\n");
     api_ok(api, "POST", "/api/v1/leases", "{\"worker_id\":\"w\",\"count\":5,\"wait_ms\":5000}");
     assert_int_equal(api_count(api, "leases"), 1);
