@@ -261,7 +261,7 @@ static void complain(struct hub *hub, bool fetched, const struct err *err)
     hub->troubled = !fetched;
 }
 
-/* round_run does one round; false: there is nothing left to do for now. */
+/* round_run does one round; false: there was nothing to do. */
 static bool round_run(struct hub *hub)
 {
     struct round round = {0};
