@@ -75,6 +75,14 @@ static bool grow(struct heap *heap)
     return true;
 }
 
+bool heap_reserve(struct heap *heap, uint32_t count)
+{
+    while (heap->cap < count)
+        if (!grow(heap))
+            return false;
+    return true;
+}
+
 bool heap_add(struct heap *heap, int64_t key, uint32_t handle)
 {
     if (heap->count == heap->cap && !grow(heap))

@@ -29,6 +29,10 @@ void heap_init(struct heap *heap, void (*moved)(void *, uint32_t, uint32_t), voi
 void heap_release(struct heap *heap);
 void heap_clear(struct heap *heap); /* empties, keeps the memory; moved() is not told */
 
+/* heap_reserve makes room for `count` entries in all: adding up to that many cannot fail.  False
+ * when memory is exhausted. */
+bool heap_reserve(struct heap *heap, uint32_t count);
+
 /* heap_add returns false when memory is exhausted, with the heap unchanged. */
 bool heap_add(struct heap *heap, int64_t key, uint32_t handle);
 void heap_remove(struct heap *heap, uint32_t position); /* moved() is told HEAP_NONE */

@@ -2,7 +2,10 @@
  *
  * A stack of open collections says what an event means: a scalar in a mapping is by turns a key and
  * a value.  Every key is remembered by a digest of (its mapping's number, its text) in one set for
- * the whole document, so that a duplicate is found in constant time however large a mapping is. */
+ * the whole document, so that a duplicate is found in constant time however large a mapping is.
+ *
+ * Marks are taken right before a key or a value is written, so they are in the order of their
+ * offsets and a place is found by halving. */
 #include "base/yaml.h"
 
 #include <stdbool.h>
@@ -14,6 +17,7 @@
 #include "base/mem.h"
 
 #define KEYS_CAP_MIN 64
+#define MARKS_CAP_MIN 64
 
 /* struct keys: a set of digests, open addressing; the capacity is a power of two, 0 is a free
  * place. */
@@ -37,6 +41,7 @@ struct reader {
     uint32_t documents; /* seen so far */
     unsigned depth;     /* open collections */
     struct level levels[JSON_DEPTH_MAX];
+    struct yaml_marks *marks; /* NULL: nobody asks */
     struct err *err;
 };
 
@@ -72,6 +77,26 @@ static bool keys_grow(struct keys *keys)
     return true;
 }
 
+/* mark_next remembers where the key or value stood that is written next. */
+static enum status mark_next(struct reader *r, yaml_mark_t at)
+{
+    struct yaml_marks *marks = r->marks;
+    if (!marks)
+        return STATUS_OK;
+    if (marks->count == marks->cap) {
+        size_t cap = marks->cap ? marks->cap * 2 : MARKS_CAP_MIN;
+        struct yaml_mark *more = mem_realloc(marks->marks, cap * sizeof(*more));
+        if (!more)
+            return err_no_memory(r->err);
+        marks->marks = more;
+        marks->cap = cap;
+    }
+    /* A comma is written first where one is due. */
+    marks->marks[marks->count++] = (struct yaml_mark){
+        r->w.buf->len + r->w.comma, (uint32_t)at.line + 1, (uint32_t)at.column + 1};
+    return STATUS_OK;
+}
+
 static enum status write_key(struct reader *r, const yaml_event_t *event, struct slice key)
 {
     struct level *level = &r->levels[r->depth - 1];
@@ -94,6 +119,8 @@ static enum status write_key(struct reader *r, const yaml_event_t *event, struct
     }
     *place = digest;
     r->keys.count++;
+    if (mark_next(r, event->start_mark) != STATUS_OK)
+        return STATUS_NO_MEMORY;
     jsonw_key_slice(&r->w, key);
     level->want_key = false;
     return STATUS_OK;
@@ -128,6 +155,8 @@ static enum status on_scalar(struct reader *r, const yaml_event_t *event)
         return wrong_at(r, event->start_mark, "tags are not allowed");
     if (r->depth > 0 && r->levels[r->depth - 1].want_key)
         return write_key(r, event, text);
+    if (mark_next(r, event->start_mark) != STATUS_OK)
+        return STATUS_NO_MEMORY;
     if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
         write_plain(r, text);
     else
@@ -147,6 +176,8 @@ static enum status on_open(struct reader *r, const yaml_event_t *event)
         return wrong_at(r, event->start_mark, "a key must be a text, not a list or a mapping");
     if (r->depth == JSON_DEPTH_MAX)
         return wrong_at(r, event->start_mark, "nested too deeply");
+    if (mark_next(r, event->start_mark) != STATUS_OK)
+        return STATUS_NO_MEMORY;
     r->levels[r->depth++] = (struct level){mapping ? ++r->mappings : 0, mapping};
     if (mapping)
         jsonw_object(&r->w);
@@ -233,7 +264,8 @@ static enum status read_all(struct reader *r)
     }
 }
 
-enum status yaml_to_json(struct slice text, struct buf *out, struct err *err)
+enum status yaml_to_json_marked(struct slice text, struct buf *out, struct yaml_marks *marks,
+                                struct err *err)
 {
     enum status status = buf_status(out, err);
     if (status != STATUS_OK)
@@ -241,7 +273,7 @@ enum status yaml_to_json(struct slice text, struct buf *out, struct err *err)
 
     /* Written aside first: a text that is refused half-way leaves nothing in `out`. */
     struct buf json;
-    struct reader r = {.text = text, .err = err};
+    struct reader r = {.text = text, .marks = marks, .err = err};
     buf_init(&json, out->max - out->len);
     jsonw_init(&r.w, &json);
     if (!yaml_parser_initialize(&r.parser)) {
@@ -260,5 +292,31 @@ enum status yaml_to_json(struct slice text, struct buf *out, struct err *err)
 out:
     mem_free(r.keys.places);
     buf_release(&json);
+    if (marks && status != STATUS_OK)
+        yaml_marks_release(marks);
     return status;
+}
+
+enum status yaml_to_json(struct slice text, struct buf *out, struct err *err)
+{
+    return yaml_to_json_marked(text, out, NULL, err);
+}
+
+struct yaml_mark yaml_mark_find(const struct yaml_marks *marks, size_t offset)
+{
+    size_t low = 0, high = marks->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (marks->marks[middle].offset <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return marks->count ? marks->marks[low] : (struct yaml_mark){0, 1, 1};
+}
+
+void yaml_marks_release(struct yaml_marks *marks)
+{
+    mem_free(marks->marks);
+    *marks = (struct yaml_marks){0};
 }

@@ -129,6 +129,67 @@ static void what_is_refused_is_named_with_its_place(void **state)
     }
 }
 
+static void every_key_and_value_has_its_place(void **state)
+{
+    static const char yaml[] = "# first\n"
+                               "name: tidy\n"
+                               "map:\n"
+                               "  command: [ls, '-l', {a: 1}]\n"
+                               "  caf\xc3\xa9: \xc3\xa9t\xc3\xa9\n"
+                               "  none:\n"
+                               "steps:\n"
+                               "- one\n"
+                               "- shell: |\n"
+                               "    two\n";
+    static const struct {
+        const char *json; /* how the rest of the JSON text begins */
+        uint32_t line, column;
+    } rows[] = {
+        {"{\"name\"", 2, 1},    {"\"name\"", 2, 1},    {"\"tidy\"", 2, 7}, {"\"map\"", 3, 1},
+        {"{\"command\"", 4, 3}, {"\"command\"", 4, 3}, {"[\"ls\"", 4, 12}, {"\"ls\"", 4, 13},
+        {"\"-l\"", 4, 17},      {"{\"a\":1", 4, 23},   {"\"a\":1", 4, 24}, {"1}", 4, 27},
+        {"\"caf", 5, 3},        {"\"\xc3\xa9t", 5, 9}, {"\"none\"", 6, 3}, {"null", 6, 8},
+        {"\"steps\"", 7, 1},    {"[\"one\"", 8, 1},    {"\"one\"", 8, 3},  {"{\"shell\"", 9, 3},
+        {"\"shell\"", 9, 3},    {"\"two\\n\"", 9, 10},
+    };
+    struct buf out;
+    struct yaml_marks marks = {0};
+    struct err err = {0};
+    (void)state;
+    buf_init(&out, 1000);
+    buf_add_str(&out, "before ");
+    assert_int_equal(yaml_to_json_marked(slice_of(yaml), &out, &marks, &err), STATUS_OK);
+    const char *json = buf_str(&out) + strlen("before ");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *found = strstr(json, rows[i].json);
+        if (!found)
+            fail_msg("no %s in %s", rows[i].json, json);
+        struct yaml_mark mark = yaml_mark_find(&marks, (size_t)(found - json));
+        if (mark.line != rows[i].line || mark.column != rows[i].column)
+            fail_msg("%s: line %u, column %u", rows[i].json, mark.line, mark.column);
+        assert_int_equal(mark.offset, found - json);
+    }
+    assert_int_equal(marks.count, COUNT(rows));
+    yaml_marks_release(&marks);
+    buf_release(&out);
+}
+
+static void a_text_that_is_refused_has_no_marks(void **state)
+{
+    struct buf out;
+    struct yaml_marks marks = {0};
+    struct err err;
+    (void)state;
+    buf_init(&out, 1000);
+    assert_int_equal(yaml_to_json_marked(SLICE("a: 1\na: 2\n"), &out, &marks, &err),
+                     STATUS_INVALID);
+    assert_null(marks.marks);
+    struct yaml_mark mark = yaml_mark_find(&marks, 7);
+    assert_int_equal(mark.line, 1);
+    assert_int_equal(mark.column, 1);
+    buf_release(&out);
+}
+
 static void a_nul_byte_is_refused(void **state)
 {
     struct buf out;
@@ -202,16 +263,18 @@ static void each_allocation_may_fail(void **state)
     (void)state;
     while (status != STATUS_OK) {
         struct buf out;
+        struct yaml_marks marks = {0};
         struct err err = {0};
         buf_init(&out, 1000);
         mem_fail_after(++n);
-        status = yaml_to_json(SLICE("a: {b: [1, 2, three]}\n"), &out, &err);
+        status = yaml_to_json_marked(SLICE("a: {b: [1, 2, three]}\n"), &out, &marks, &err);
         mem_fail_after(0);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
-        assert_true(status == STATUS_OK || (out.len == 0 && err.text[0]));
+        assert_true(status == STATUS_OK || (out.len == 0 && err.text[0] && !marks.marks));
+        yaml_marks_release(&marks);
         buf_release(&out);
     }
-    assert_true(n > 2);
+    assert_true(n > 3);
 }
 
 int main(void)
@@ -220,6 +283,8 @@ int main(void)
         cmocka_unit_test(documents_become_json),
         cmocka_unit_test(plain_scalars_follow_the_json_schema),
         cmocka_unit_test(what_is_refused_is_named_with_its_place),
+        cmocka_unit_test(every_key_and_value_has_its_place),
+        cmocka_unit_test(a_text_that_is_refused_has_no_marks),
         cmocka_unit_test(a_nul_byte_is_refused),
         cmocka_unit_test(nesting_is_limited_as_in_json),
         cmocka_unit_test(a_mapping_of_many_keys_is_read_and_its_one_duplicate_found),
