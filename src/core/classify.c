@@ -3,11 +3,12 @@
  * The most exact fact wins; what it does not tell is left to the next:
  *
  *     1. the class that the worker gave          class
- *     2. the HTTP status                         table `statuses`
- *     3. the error type                          table `types`
- *     4. the exit code                           table `exits`
- *     5. the words of the message                table `phrases`
- *     6. CLASS_UNKNOWN, which may be retried
+ *     2. that its runner was cut off             CLASS_CRASHED, whatever came of it
+ *     3. the HTTP status                         table `statuses`
+ *     4. the error type                          table `types`
+ *     5. the exit code                           table `exits`
+ *     6. the words of the message                table `phrases`
+ *     7. CLASS_UNKNOWN, which may be retried
  *
  * Some error types tell too little to decide by (CommandFailed, ValidationFailed, MergeConflict,
  * WorktreeError, CommitValidationFailed): they are in no table, and the exit code or the message
@@ -367,6 +368,8 @@ enum failure_class failure_class(const struct failure *failure)
 
     if (failure->has_class)
         return failure->given_class;
+    if (failure->interrupted)
+        return CLASS_CRASHED;
     if (by_status(failure, &class) || by_type(failure, &class) || by_exit(failure, &class) ||
         by_message(failure, &class))
         return class;

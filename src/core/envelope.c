@@ -194,7 +194,30 @@ static enum status read_attempt_count(struct reader *r, const struct member *mem
 
 /* ---- constraints ----------------------------------------------------------------------------- */
 
-enum constraint { CONSTRAINT_HUMAN_ACK, CONSTRAINT_FOREVER, CONSTRAINT_RUNTIME, CONSTRAINT_COUNT };
+enum constraint {
+    CONSTRAINT_HUMAN_ACK,
+    CONSTRAINT_FOREVER,
+    CONSTRAINT_RETRY,
+    CONSTRAINT_RUNTIME,
+    CONSTRAINT_COUNT
+};
+
+/* read_eligible reads `retry_eligible`, which may stand in the envelope and in its constraints: one
+ * that says no is enough. */
+static enum status read_eligible(struct reader *r, const char *name, struct json value)
+{
+    bool eligible = true;
+    enum status status = field_bool(name, value, &eligible, r->err);
+
+    r->out->retry_eligible = r->out->retry_eligible && eligible;
+    return status;
+}
+
+static enum status read_retry_eligible(struct reader *r, const struct member *member,
+                                       struct json value)
+{
+    return read_eligible(r, member->name, value);
+}
 
 static enum status read_max_runtime(struct reader *r, const char *name, struct json value)
 {
@@ -217,6 +240,8 @@ static enum status read_constraint(struct reader *r, enum constraint which, cons
         return field_bool(name, value, &r->out->requires_human_ack, r->err);
     case CONSTRAINT_FOREVER:
         return field_bool(name, value, &r->out->unique_forever, r->err);
+    case CONSTRAINT_RETRY:
+        return read_eligible(r, name, value);
     default:
         return read_max_runtime(r, name, value);
     }
@@ -228,6 +253,7 @@ static enum status read_constraints(struct reader *r, const struct member *membe
     static const char *const names[CONSTRAINT_COUNT] = {
         [CONSTRAINT_HUMAN_ACK] = "constraints.requires_human_ack",
         [CONSTRAINT_FOREVER] = "constraints.unique_forever",
+        [CONSTRAINT_RETRY] = "constraints.retry_eligible",
         [CONSTRAINT_RUNTIME] = "constraints.max_runtime_seconds"};
     const size_t prefix = sizeof("constraints.") - 1;
     bool seen[CONSTRAINT_COUNT] = {false};
@@ -308,6 +334,7 @@ static const struct member members[SLOTS] = {
                                  ENVELOPE_ID_MAX},
     [SLOT('r', 'n', 'd', 6)] = {"run_id", read_name, AT(run_id), ENVELOPE_ID_MAX},
     [SLOT('i', 'e', 'd', 7)] = {"item_id", read_name, AT(item_id), ENVELOPE_ID_MAX},
+    [SLOT('r', 't', 'e', 14)] = {"retry_eligible", read_retry_eligible, 0, 0},
     [SLOT('c', 'm', 'n', 12)] = {"compensation", read_compensation, AT(compensation), 0},
     [SLOT('d', 'c', 't', 8)] = {"document", read_object, AT(document), 0},
 };
@@ -333,6 +360,7 @@ static enum status read_envelope(struct reader *r, struct json object)
     enum status status;
     size_t slot;
 
+    r->out->retry_eligible = true;
     r->out->queue = SLICE("default");
     r->out->priority = ENVELOPE_PRIORITY_DEFAULT;
     r->out->inputs = (struct json){JSON_OBJECT, SLICE("{}")};

@@ -33,6 +33,7 @@ struct envelope {
     int priority;
     bool requires_human_ack;
     bool unique_forever;
+    bool retry_eligible;                                /* false: any failure quarantines the job */
     struct span max_runtime;                            /* 0: none */
     uint64_t id_hash, idempotency_hash, retry_key_hash; /* 0 for what is absent */
 };

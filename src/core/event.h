@@ -23,6 +23,8 @@ struct event {
     struct hash hash;
 };
 
+/* The end of a job (completed, cancelled) also names the letter that was held for it, in `dlq_id`,
+ * what that is from then on, in `letter`, and `by` whom. */
 #define EVENT_PUSHED "pushed"
 #define EVENT_LEASED "leased"
 #define EVENT_STARTED "started"

@@ -158,14 +158,22 @@ static enum status read_retry_after(struct reading *r, const struct member *memb
     return STATUS_OK;
 }
 
+/* read_retryable reads `retryable`, or `retry_eligible`, which is the swarm's word for it: one that
+ * says no is enough. */
 static enum status read_retryable(struct reading *r, const struct member *member, struct json value)
 {
     bool retryable;
     enum status status = field_bool(member->name, value, &retryable, r->err);
 
     if (status == STATUS_OK)
-        r->failure.retryable = retryable ? YES : NO;
+        r->failure.retryable = retryable && r->failure.retryable != NO ? YES : NO;
     return status;
+}
+
+static enum status read_interrupted(struct reading *r, const struct member *member,
+                                    struct json value)
+{
+    return field_bool(member->name, value, &r->failure.interrupted, r->err);
 }
 
 static enum status read_side_effects(struct reading *r, const struct member *member,
@@ -196,6 +204,8 @@ static const struct member members[] = {
     {"json_log_location", read_text, FIELD(failure.json_log_location)},
     {"retry_after_seconds", read_retry_after, 0},
     {"retryable", read_retryable, 0},
+    {"retry_eligible", read_retryable, 0},
+    {"interrupted", read_interrupted, 0},
     {"side_effects", read_side_effects, 0},
     {"dependency", read_text, FIELD(failure.dependency)},
     {"dependency_calls", read_array, FIELD(failure.dependency_calls)},
@@ -377,6 +387,8 @@ static void print_own_members(struct printing *p, const struct failure *failure)
         jsonw_put_double(p->out, "retry_after_seconds", span_to_seconds(failure->retry_after));
     if (failure->retryable != UNSAID)
         jsonw_put_bool(p->out, "retryable", failure->retryable == YES);
+    if (failure->interrupted)
+        jsonw_put_bool(p->out, "interrupted", true);
     if (failure->side_effects != EFFECTS_UNSAID)
         jsonw_put_str(p->out, "side_effects", effects_names[failure->side_effects]);
     put_given_text(p, "dependency", failure->dependency);

@@ -65,6 +65,7 @@ struct failure {
     int64_t duration_ms;     /* -1: not given */
     struct span retry_after; /* -1 us: not given */
     enum tristate retryable;
+    bool interrupted; /* who ran it was cut off (stopped, killed): that is not the job's fault */
     enum side_effects side_effects;
     struct json error_context, dependency_calls, policy_checks, emitted_events, artifacts;
     struct instant at; /* when it was reported; the engine sets it */
@@ -78,8 +79,9 @@ void failure_init(struct failure *failure);
 enum status failure_parse(struct json object, struct arena *arena, struct failure *out,
                           struct err *err);
 
-/* failure_class says which class a failure belongs to: the class that was given, else by HTTP
- * status, error type, exit code and message, in that order; CLASS_UNKNOWN when nothing tells. */
+/* failure_class says which class a failure belongs to: the class that was given, else crashed for
+ * an interruption, else by HTTP status, error type, exit code and message, in that order;
+ * CLASS_UNKNOWN when nothing tells. */
 enum failure_class failure_class(const struct failure *failure);
 
 const char *class_name(enum failure_class class);

@@ -17,8 +17,10 @@ struct filter; /* a parsed expression; lives in its arena */
 enum status filter_parse(struct slice text, struct arena *arena, const struct filter **out,
                          struct err *err);
 
-/* filter_reads_item says whether the expression looks into the item: it has `item` in it. */
+/* filter_reads_item says whether the expression looks into the item: it has `item` in it.
+ * filter_reads_signature says the same of `error_signature`. */
 bool filter_reads_item(const struct filter *filter);
+bool filter_reads_signature(const struct filter *filter);
 
 /* filter_match evaluates over an item and, when not NULL, the letter that it is in.  A path that
  * does not exist compares as null: equal to nothing but null, neither less nor more than anything.

@@ -203,14 +203,24 @@ static bool match_compare(const struct filter *filter, struct json item,
     BUG("no such operator: %d", (int)filter->op);
 }
 
-bool filter_reads_item(const struct filter *filter)
+static bool reads(const struct filter *filter, enum field field)
 {
     if (filter->kind == KIND_COMPARE)
-        return filter->field == FIELD_ITEM;
+        return filter->field == field;
     for (const struct filter *part = filter->first; part; part = part->next)
-        if (filter_reads_item(part))
+        if (reads(part, field))
             return true;
     return false;
+}
+
+bool filter_reads_item(const struct filter *filter)
+{
+    return reads(filter, FIELD_ITEM);
+}
+
+bool filter_reads_signature(const struct filter *filter)
+{
+    return reads(filter, FIELD_SIGNATURE);
 }
 
 bool filter_match(const struct filter *filter, struct json item, const struct letter *letter)

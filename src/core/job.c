@@ -14,6 +14,8 @@ static const uint8_t moves[JOB_STATE_COUNT][MOVE_COUNT] = {
     [JOB_PENDING] =
         {
             [MOVE_LEASE] = TO(JOB_RUNNING),
+            [MOVE_RETRY] = TO(JOB_SCHEDULED), /* no worker took it in time */
+            [MOVE_QUARANTINE] = TO(JOB_DEAD), /* likewise, for the last time */
             [MOVE_CANCEL] = TO(JOB_CANCELLED),
         },
     [JOB_SCHEDULED] =

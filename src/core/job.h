@@ -6,6 +6,7 @@
  *                |                   `---quarantine---> dead
  *                `-------------------- requeue ---------'
  *
+ * A pending job that is dispatched also fails, or is quarantined, when no worker took it in time.
  * Scheduled becomes pending by the passing of time alone: the event that scheduled the job recorded
  * when, so this one transition writes nothing. */
 #ifndef LAZARET_CORE_JOB_H
@@ -55,7 +56,8 @@ struct job {
     uint64_t lease_nonce;      /* running: what makes this lease's id unguessable */
     struct instant pushed_at;
     struct instant due_at; /* pending or scheduled: when it may run; running: when the lease ends */
-    struct instant deadline_at; /* running: the end of max_runtime_seconds; INSTANT_NEVER: none */
+    struct instant deadline_at; /* running: the end of max_runtime_seconds; pending or scheduled,
+                                   with hints: when a worker must have it; INSTANT_NEVER: none */
     struct instant round_at; /* when the first run of this round began; a replay starts a round */
     uint32_t queue;          /* number of its queue */
     uint32_t capabilities;   /* number of its set of required capabilities; 0: none */

@@ -1,15 +1,21 @@
 /* letter: what a quarantined job may hope for, and the table of what may be done with it.
  *
- *     dead --retry-----> recovered       (by way of recovering, when somebody else must
- * acknowledge) ^ |---discard---> discarded | |---rollback--> rolled_back | `---escalate--> dead,
- * flagged
- *      `-----restore---- discarded
+ *     dead --retry-----> recovered
+ *      |  `--held retry-> recovering --done------> recovered
+ *      |                             --cancelled-> discarded
+ *      |                             --dies------> dead
+ *      |-----discard----> discarded --restore--> dead
+ *      |-----rollback---> rolled_back
+ *      `-----escalate---> dead, flagged
+ *
+ * A letter that is recovered without being held is dead again, too, when its job dies.
  *
  * Two questions are kept apart.  *Eligible* asks about the failure: may its kind pass by itself?
  * *Review* asks about the job: must a person look before it runs again?  A machine may replay what
  * is retryable and needs no review. */
 #include "core/letter.h"
 
+#include "base/jsonw.h"
 #include "core/reason.h"
 
 static char lower(char c)
@@ -152,6 +158,48 @@ enum letter_state letter_next(enum letter_state state, enum review_action action
     if (why)
         *why = step->why;
     return step->next;
+}
+
+enum letter_state letter_after(enum letter_state state, enum job_state end)
+{
+    BUG_ON((unsigned)state >= LETTER_STATE_COUNT || job_is_live(end));
+    if (end == JOB_DEAD)
+        return LETTER_DEAD;
+    if (state != LETTER_RECOVERING)
+        return state;
+    return end == JOB_DONE ? LETTER_RECOVERED : LETTER_DISCARDED;
+}
+
+/* ---- artifacts ------------------------------------------------------------------------------- */
+
+#define NAMES_MAX 128 /* bytes of the members' names and what stands between them */
+
+enum status letter_artifacts(const struct failure *failure, struct arena *arena, struct slice *out,
+                             struct err *err)
+{
+    static const char *const members[] = {"worktree_path", "branch_name", "uncommitted_changes",
+                                          "error_logs"};
+    struct json value;
+    struct buf text;
+    struct jsonw w;
+
+    *out = (struct slice){0};
+    if (!json_get(failure->artifacts, members[0], &value) || value.type == JSON_NULL)
+        return STATUS_OK;
+    buf_init(&text, failure->artifacts.raw.len + NAMES_MAX);
+    jsonw_init(&w, &text);
+    jsonw_object(&w);
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        jsonw_put_raw(&w, members[i],
+                      json_get(failure->artifacts, members[i], &value) ? value.raw : SLICE("null"));
+    jsonw_object_end(&w);
+    enum status status = buf_status(&text, err);
+    if (status == STATUS_OK) {
+        *out = arena_dup(arena, buf_slice(&text));
+        status = out->ptr ? STATUS_OK : err_no_memory(err);
+    }
+    buf_release(&text);
+    return status;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

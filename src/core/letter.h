@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/slice.h"
+#include "base/status.h"
 #include "base/time.h"
 #include "core/failure.h"
 #include "core/job.h"
@@ -13,7 +15,7 @@
 
 enum letter_state {
     LETTER_DEAD,
-    LETTER_RECOVERING, /* handed to somebody who has not acknowledged it yet */
+    LETTER_RECOVERING, /* brought back, and held until the outcome is known */
     LETTER_RECOVERED,
     LETTER_DISCARDED,
     LETTER_ROLLED_BACK,
@@ -41,8 +43,9 @@ struct letter {
     struct slice dlq_id, job_id, run_id, item_id, trace_id, queue;
     struct slice original_subject, reason, reason_detail, source;
     struct slice signature, fingerprint, error_type, agent;
-    struct slice artifacts;    /* worktree_artifacts as JSON; empty: none */
-    struct slice recovered_by; /* who brought it back, discarded it or rolled it back */
+    struct slice artifacts; /* worktree_artifacts as JSON; empty: none */
+    struct slice
+        recovered_by; /* who brings it back, or brought it, discarded it or rolled it back */
     enum letter_state state;
     enum replay_safety replay_safety;
     struct instant failed_at, first_attempt_at, last_attempt_at;
@@ -65,6 +68,17 @@ void letter_judge(struct letter *letter, const struct failure *failure,
 /* letter_next is the state after an action, or LETTER_STATE_COUNT when it is not allowed; `why` is
  * then the sentence for the person: "already recovered". */
 enum letter_state letter_next(enum letter_state state, enum review_action action, const char **why);
+
+/* letter_after is the state after the end of the letter's job (done, cancelled or dead), which was
+ * brought back: a letter that is held follows the outcome, one that was let go stays as it is but
+ * for another death. */
+enum letter_state letter_after(enum letter_state state, enum job_state end);
+
+/* letter_artifacts makes worktree_artifacts of what a failure left behind: the four members of the
+ * map system's field, null where one is not given; empty, when no worktree was left.  In `arena`.
+ */
+enum status letter_artifacts(const struct failure *failure, struct arena *arena, struct slice *out,
+                             struct err *err);
 
 const char *letter_state_name(enum letter_state state);
 bool letter_state_from_name(struct slice name, enum letter_state *out);

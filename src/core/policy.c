@@ -17,9 +17,10 @@
 #include "core/field.h"
 
 #define SECONDS_MAX (10.0 * 365 * 24 * 3600) /* the longest delay that may be asked for */
-#define LIST_MAX 64                          /* entries of retry_on, never_retry and hints */
-#define LIST_TEXT_MAX 200                    /* bytes of a text in them */
-#define ON_DEAD_MAX (64 << 10)               /* bytes of on_dead */
+#define ASSIGNMENT_SECONDS_MIN 0.001
+#define LIST_MAX 64            /* entries of retry_on, never_retry and hints */
+#define LIST_TEXT_MAX 200      /* bytes of a text in them */
+#define ON_DEAD_MAX (64 << 10) /* bytes of on_dead */
 
 static const char *const backoff_names[] = {
     [BACKOFF_EXPONENTIAL] = "exponential", [BACKOFF_FIXED] = "fixed",
@@ -42,6 +43,7 @@ struct reading {
     struct arena *arena;
     struct err *err;
     bool has_backoff;        /* backoff_strategy was given */
+    bool has_assignment;     /* assignment_timeout_seconds was given */
     bool jitter;             /* `jitter` */
     enum jitter jitter_mode; /* `jitter_mode` */
     uint32_t seen;           /* bit i: members[i] was given */
@@ -206,6 +208,18 @@ static bool is_plain_word(struct json value)
     return true;
 }
 
+/* is_share says whether a hint's min_match, when it has one, is a share.  A worker that has
+ * nothing of what is required is no match, so it is not 0. */
+static bool is_share(struct json hint)
+{
+    struct json value;
+    double share;
+
+    if (!json_get(hint, "min_match", &value) || value.type == JSON_NULL)
+        return true;
+    return json_double(value, &share) && share > 0 && share <= 1;
+}
+
 static enum status read_hints(struct reading *r, const struct member *member, struct json value)
 {
     struct json_iter iter;
@@ -219,9 +233,25 @@ static enum status read_hints(struct reading *r, const struct member *member, st
         if (entry.type != JSON_OBJECT || !json_get(entry, "match", &match) || !is_plain_word(match))
             return field_wrong(member->name, "a list of objects such as {\"match\":\"best\"}",
                                entry, r->err);
+        if (!is_share(entry))
+            return field_wrong("hints.min_match", "a number above 0, up to 1", entry, r->err);
     }
     if (json_count(value) > 0)
         r->policy.hints = value;
+    return STATUS_OK;
+}
+
+static enum status read_assignment(struct reading *r, const struct member *member,
+                                   struct json value)
+{
+    double seconds;
+    enum status status =
+        field_double(member->name, value, ASSIGNMENT_SECONDS_MIN, SECONDS_MAX, &seconds, r->err);
+
+    if (status != STATUS_OK)
+        return status;
+    r->policy.assignment_timeout = span_from_seconds(seconds);
+    r->has_assignment = true;
     return STATUS_OK;
 }
 
@@ -267,6 +297,7 @@ static const struct member members[] = {
     {"never_retry", read_kinds, FIELD(never_retry)},
     {"first_attempt_delay_seconds", read_seconds, FIELD(first_delay)},
     {"hints", read_hints, 0},
+    {"assignment_timeout_seconds", read_assignment, 0},
     {"on_dead", read_on_dead, 0},
     {"evidence_source", read_source, 0},
     {"name", read_label, 0},
@@ -360,6 +391,10 @@ static enum status settle(struct reading *r)
     if (policy->backoff == BACKOFF_SCHEDULE && policy->schedule_count == 0)
         return err_set(r->err, STATUS_INVALID,
                        "schedule_seconds: must have an entry for the schedule strategy");
+    if (r->has_assignment && policy->hints.raw.len == 0)
+        return err_set(r->err, STATUS_INVALID,
+                       "assignment_timeout_seconds: is for a policy with hints, whose jobs are "
+                       "dispatched");
     policy->jitter = r->jitter ? r->jitter_mode : JITTER_NONE;
     return STATUS_OK;
 }
@@ -372,6 +407,7 @@ static const struct policy defaults = {
     .max_delay = {3600 * INT64_C(1000000)},
     .jitter_factor = 0.3,
     .retry_budget = {-1},
+    .assignment_timeout = {30 * INT64_C(1000000)},
 };
 
 enum status policy_parse(struct json object, struct arena *arena, struct policy *out,
@@ -447,8 +483,10 @@ void policy_print(const struct policy *policy, struct jsonw *out)
     print_list(out, "retry_on", policy->retry_on);
     print_list(out, "never_retry", policy->never_retry);
     print_seconds(out, "first_attempt_delay_seconds", policy->first_delay);
-    if (policy->hints.raw.len > 0)
+    if (policy->hints.raw.len > 0) {
         jsonw_put_raw(out, "hints", policy->hints.raw);
+        print_seconds(out, "assignment_timeout_seconds", policy->assignment_timeout);
+    }
     if (policy->on_dead.raw.len > 0)
         jsonw_put_raw(out, "on_dead", policy->on_dead.raw);
     jsonw_put_text(out, "evidence_source", policy->evidence_source);

@@ -46,8 +46,10 @@ struct policy {
     struct span first_delay; /* before the first run */
     struct json retry_on;    /* array of class names, error types or HTTP statuses; empty: any */
     struct json never_retry; /* likewise; wins over retry_on */
-    struct json hints;       /* array of {"match":"best"} by attempt; see dispatch */
-    struct json on_dead;     /* object: members to set on the job's status document at quarantine */
+    struct json hints;       /* array of {"match":"best"} by attempt; a job whose policy has them is
+                                dispatched: see match.h */
+    struct span assignment_timeout; /* with hints: how long a job may wait for the right worker */
+    struct json on_dead; /* object: members to set on the job's status document at quarantine */
     struct slice evidence_source; /* `source` of the evidence events; empty: none */
 };
 

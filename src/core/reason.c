@@ -21,10 +21,10 @@ static const struct reason_row {
         reason, "dlq.task." reason, family                                                         \
     }
     /* Where no agent took the work, or it did not come to an end (swarm's dispatch). */
-    {"no_capable_agent", "dlq.task.unassignable", FAMILY_FAILED},
-    {"all_agents_unavailable", "dlq.task.no_available_agent", FAMILY_FAILED},
+    {REASON_NO_CAPABLE_AGENT, "dlq.task.unassignable", FAMILY_FAILED},
+    {REASON_ALL_AGENTS_UNAVAILABLE, "dlq.task.no_available_agent", FAMILY_FAILED},
     {REASON_POLICY_DENIED, "dlq.task.policy_denied", FAMILY_BLOCKED},
-    {"timeout_assigned", "dlq.task.assignment_timeout", FAMILY_FAILED},
+    {REASON_TIMEOUT_ASSIGNED, "dlq.task.assignment_timeout", FAMILY_FAILED},
     {REASON_TIMEOUT_IN_PROGRESS, "dlq.task.execution_timeout", FAMILY_FAILED},
     {REASON_AGENT_CRASHED, "dlq.task.agent_crashed", FAMILY_FAILED},
     /* Where an agent itself did not come up or stay up (swarm's warren). */

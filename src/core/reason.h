@@ -16,6 +16,9 @@
 #define REASON_TIMEOUT_IN_PROGRESS "timeout_in_progress"
 #define REASON_AGENT_CRASHED "agent_crashed"
 #define REASON_POLICY_DENIED "policy_denied"
+#define REASON_NO_CAPABLE_AGENT "no_capable_agent"
+#define REASON_ALL_AGENTS_UNAVAILABLE "all_agents_unavailable"
+#define REASON_TIMEOUT_ASSIGNED "timeout_assigned"
 
 /* reason_subject is the subject of a reason, by the table of INTERFACES 4: dlq.agent.unknown for an
  * unknown reason of source "warren", dlq.task.unknown for any other. */

@@ -5,18 +5,24 @@
  *
  *   rule                applies when                                          quarantined as
  *   ------------------  ----------------------------------------------------  -----------------
+ *   not_retry_eligible  the envelope says `retry_eligible: false`             not_retryable
  *   said_not_retryable  the worker said `retryable: false`                    not_retryable
  *   class_forbidden     the failure is a policy violation                     policy_denied
  *   class_forbidden     the failure is structural: its class is not retryable not_retryable
  *   policy_forbids      never_retry names it, or retry_on does not            not_retryable
  *   not_idempotent      it may have had side effects, and has no key          not_idempotent
  *   dependency_down     what it depends on is down for longer than max_delay  dependency_down
+ *   interrupted         its runner was cut off, not ten times in a row yet    (retried at once)
  *   attempts_exhausted  no run is left, and the last one lost its worker      agent_crashed
  *   attempts_exhausted  no run is left                                        retries_exhausted
  *   budget_exhausted    the retry would begin after the retry budget's end    retries_exhausted
  *   retry_permitted     otherwise                                             (it is retried)
  *
- * A worker's `retryable: true` is no rule: it never overrides one. */
+ * A worker's `retryable: true` is no rule: it never overrides one.
+ *
+ * An interrupted attempt does not count, as it says nothing of the job; so neither does a policy's
+ * list of what is worth a retry speak of it.  But the job may be what brings its runners down: from
+ * the tenth interruption in a row on it is a crash like any other. */
 #include "core/retry.h"
 
 #include "core/reason.h"
@@ -32,6 +38,11 @@ struct inquiry {
 };
 
 /* ---- the rules ------------------------------------------------------------------------------ */
+
+static bool not_retry_eligible(const struct inquiry *q)
+{
+    return q->facts->not_retry_eligible;
+}
 
 static bool said_not_retryable(const struct inquiry *q)
 {
@@ -79,10 +90,17 @@ static bool is_listed(struct json list, const struct inquiry *q)
     return false;
 }
 
+static bool interrupted(const struct inquiry *q)
+{
+    return q->failure->interrupted && q->facts->interruptions < RETRY_INTERRUPTIONS_MAX;
+}
+
 static bool policy_forbids(const struct inquiry *q)
 {
     if (is_listed(q->policy->never_retry, q))
         return true;
+    if (interrupted(q))
+        return false;
     return json_count(q->policy->retry_on) > 0 && !is_listed(q->policy->retry_on, q);
 }
 
@@ -121,14 +139,16 @@ static bool budget_exhausted(const struct inquiry *q)
 static const struct rule {
     const char *name;
     bool (*applies)(const struct inquiry *q);
-    const char *reason;
+    const char *reason; /* of the quarantine; NULL: it is retried at once, and does not count */
 } rules[] = {
+    {"not_retry_eligible", not_retry_eligible, REASON_NOT_RETRYABLE},
     {"said_not_retryable", said_not_retryable, REASON_NOT_RETRYABLE},
     {"class_forbidden", is_policy_violation, REASON_POLICY_DENIED},
     {"class_forbidden", is_structural, REASON_NOT_RETRYABLE},
     {"policy_forbids", policy_forbids, REASON_NOT_RETRYABLE},
     {"not_idempotent", not_idempotent, REASON_NOT_IDEMPOTENT},
     {"dependency_down", dependency_down, REASON_DEPENDENCY_DOWN},
+    {"interrupted", interrupted, NULL},
     {"attempts_exhausted", attempts_exhausted_by_crash, REASON_AGENT_CRASHED},
     {"attempts_exhausted", attempts_exhausted, REASON_RETRIES_EXHAUSTED},
     {"budget_exhausted", budget_exhausted, REASON_RETRIES_EXHAUSTED},
@@ -148,6 +168,21 @@ static struct span retry_wait(const struct inquiry *q)
     return delay.us < q->policy->max_delay.us ? delay : q->policy->max_delay;
 }
 
+/* decision_of is what a rule that applies decides. */
+static struct decision decision_of(const struct rule *rule, const struct inquiry *q)
+{
+    bool retry = rule->reason == NULL;
+
+    return (struct decision){
+        .action = retry ? DECISION_RETRY : DECISION_QUARANTINE,
+        .class = q->class,
+        .uncounted = retry,
+        .rule = rule->name,
+        .reason = rule->reason,
+        .retry_at = retry ? q->facts->now : INSTANT_NONE,
+    };
+}
+
 struct decision retry_decide(const struct policy *policy, const struct job *job,
                              const struct failure *failure, const struct retry_facts *facts)
 {
@@ -156,10 +191,7 @@ struct decision retry_decide(const struct policy *policy, const struct job *job,
     q.delay = retry_wait(&q);
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         if (rules[i].applies(&q))
-            return (struct decision){.action = DECISION_QUARANTINE,
-                                     .class = q.class,
-                                     .rule = rules[i].name,
-                                     .reason = rules[i].reason};
+            return decision_of(&rules[i], &q);
     }
     return (struct decision){.action = DECISION_RETRY,
                              .class = q.class,

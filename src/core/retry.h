@@ -12,6 +12,8 @@ enum decision_action { DECISION_RETRY, DECISION_QUARANTINE };
 struct decision {
     enum decision_action action;
     enum failure_class class;
+    bool uncounted;     /* of a retry: the attempt does not use up one of those that are allowed.
+                           Who carries it out moves job->attempt_base on by one */
     const char *rule;   /* the rule that decided: "attempts_exhausted", "class_forbidden", ... */
     const char *reason; /* of a quarantine: the dead letter's reason; NULL for a retry.  A reason
                            that the failure itself gives wins over it */
@@ -24,9 +26,14 @@ struct retry_facts {
     struct instant now;
     uint64_t random; /* the jitter's source */
     bool has_idempotency_key;
+    bool not_retry_eligible; /* the envelope says that the job is not to be tried again */
+    uint32_t interruptions;  /* of an interrupted attempt: how many of this round, right before it,
+                                were interrupted too */
     struct span
         dependency_down; /* how long the failing dependency's breaker has been open; 0: closed */
 };
+
+#define RETRY_INTERRUPTIONS_MAX 9 /* interruptions in a row that do not count as attempts */
 
 /* retry_decide says what follows a failed attempt of `job`.  Pure: the same inputs give the same
  * decision.  The rules are tried in the order of the table in retry.c; the first that applies

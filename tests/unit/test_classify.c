@@ -53,6 +53,21 @@ static void class_names_are_those_of_the_contract_and_read_back(void **state)
     assert_false(class_from_name(SLICE("Timeout"), &class));
 }
 
+static void an_interruption_is_a_crash_unless_a_class_is_given(void **state)
+{
+    struct failure failure = blank();
+
+    (void)state;
+    failure.interrupted = true;
+    assert_class(&failure, "crashed", "interrupted");
+    failure.http_status = 403;
+    failure.error_type = SLICE("Timeout");
+    assert_class(&failure, "crashed", "interrupted, with other facts");
+    failure.has_class = true;
+    failure.given_class = CLASS_NETWORK;
+    assert_class(&failure, "network", "interrupted, with a class");
+}
+
 static void nothing_that_tells_is_unknown(void **state)
 {
     struct failure failure = blank();
@@ -313,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_names_are_those_of_the_contract_and_read_back),
+        cmocka_unit_test(an_interruption_is_a_crash_unless_a_class_is_given),
         cmocka_unit_test(nothing_that_tells_is_unknown),
         cmocka_unit_test(http_statuses_tell_the_class),
         cmocka_unit_test(error_types_tell_the_class),

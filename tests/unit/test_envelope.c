@@ -119,6 +119,29 @@ static void an_action_alone_has_every_default(void **state)
     assert_true(e.id_hash == 0 && e.idempotency_hash == 0 && e.retry_key_hash == 0);
     assert_int_equal(e.attempt_count, 0);
     assert_int_equal(e.max_runtime.us, 0);
+    assert_true(e.retry_eligible);
+}
+
+static void one_no_is_enough_for_a_job_that_is_not_tried_again(void **state)
+{
+    static const struct {
+        const char *text;
+        bool eligible;
+    } cases[] = {
+        {"{\"action\":\"a\",\"retry_eligible\":true}", true},
+        {"{\"action\":\"a\",\"retry_eligible\":null,\"constraints\":{\"retry_eligible\":null}}",
+         true},
+        {"{\"action\":\"a\",\"retry_eligible\":false}", false},
+        {"{\"action\":\"a\",\"constraints\":{\"retry_eligible\":false}}", false},
+        {"{\"action\":\"a\",\"constraints\":{\"retry_eligible\":false},\"retry_eligible\":true}",
+         false},
+        {"{\"action\":\"a\",\"retry_eligible\":false,\"constraints\":{\"retry_eligible\":true}}",
+         false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_int_equal(parsed(cases[i].text).retry_eligible, cases[i].eligible);
 }
 
 static void lazarets_own_members_are_read(void **state)
@@ -258,6 +281,12 @@ static void what_is_wrong_is_named(void **state)
          "constraints.requires_human_ack: must be true or false, not 1"},
         {"{\"action\":\"a\",\"constraints\":{\"unique_forever\":\"yes\"}}",
          "constraints.unique_forever: must be true or false, not \"yes\""},
+        {"{\"action\":\"a\",\"retry_eligible\":\"no\"}",
+         "retry_eligible: must be true or false, not \"no\""},
+        {"{\"action\":\"a\",\"constraints\":{\"retry_eligible\":0}}",
+         "constraints.retry_eligible: must be true or false, not 0"},
+        {"{\"action\":\"a\",\"retry_eligible\":true,\"retry_eligible\":true}",
+         "retry_eligible: stands twice"},
         {"{\"action\":\"a\",\"constraints\":{\"max_runtime_seconds\":0}}",
          "constraints.max_runtime_seconds: must be a number greater than 0, not 0"},
         {"{\"action\":\"a\",\"constraints\":{\"max_runtime_seconds\":-3}}",
@@ -449,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_governed_example_is_read_by_its_values, empty_arena),
         cmocka_unit_test_teardown(an_action_alone_has_every_default, empty_arena),
+        cmocka_unit_test_teardown(one_no_is_enough_for_a_job_that_is_not_tried_again, empty_arena),
         cmocka_unit_test_teardown(lazarets_own_members_are_read, empty_arena),
         cmocka_unit_test_teardown(null_is_the_same_as_absent, empty_arena),
         cmocka_unit_test_teardown(texts_are_decoded_and_carried_as_they_are, empty_arena),

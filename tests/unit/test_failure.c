@@ -90,7 +90,8 @@ static void every_member_of_the_contract_is_read(void **state)
     struct failure failure =
         parse("{\"error_type\":\"Timeout\",\"class\":\"network\",\"http_status\":503,"
               "\"message\":\"m\",\"retry_after_seconds\":1.5,\"retryable\":true,"
-              "\"side_effects\":\"committed\",\"dependency\":\"db\",\"dependency_calls\":[1],"
+              "\"interrupted\":true,\"side_effects\":\"committed\",\"dependency\":\"db\","
+              "\"dependency_calls\":[1],"
               "\"policy_checks\":[{}],\"emitted_events\":[\"e\"],\"reason\":\"no_capable_agent\","
               "\"reason_detail\":\"none\",\"code_version\":\"abc\",\"artifacts\":{\"a\":1}}");
 
@@ -103,6 +104,7 @@ static void every_member_of_the_contract_is_read(void **state)
     assert_int_equal(failure.http_status, 503);
     assert_int_equal(failure.retry_after.us, 1500000);
     assert_int_equal(failure.retryable, YES);
+    assert_true(failure.interrupted);
     assert_int_equal(failure.side_effects, EFFECTS_COMMITTED);
     assert_true(slice_is(failure.dependency, "db"));
     assert_true(slice_is(failure.dependency_calls.raw, "[1]"));
@@ -130,6 +132,7 @@ static void a_message_is_enough(void **state)
     assert_int_equal(failure.duration_ms, -1);
     assert_int_equal(failure.retry_after.us, -1);
     assert_int_equal(failure.retryable, UNSAID);
+    assert_false(failure.interrupted);
     assert_int_equal(failure.side_effects, EFFECTS_UNSAID);
     assert_int_equal(failure.error_context.raw.len, 0);
     assert_int_equal(failure.at.us, 0);
@@ -147,6 +150,24 @@ static void nulls_and_unknown_members_do_not_count(void **state)
     assert_int_equal(failure.error_type.len, 0);
     assert_int_equal(failure.retryable, UNSAID);
     assert_int_equal(failure.artifacts.raw.len, 0);
+}
+
+static void retry_eligible_is_another_word_for_retryable(void **state)
+{
+    static const struct {
+        const char *text;
+        enum tristate retryable;
+    } cases[] = {
+        {"{\"message\":\"m\",\"retry_eligible\":false}", NO},
+        {"{\"message\":\"m\",\"retry_eligible\":true}", YES},
+        {"{\"message\":\"m\",\"retry_eligible\":null}", UNSAID},
+        {"{\"message\":\"m\",\"retry_eligible\":false,\"retryable\":true}", NO},
+        {"{\"message\":\"m\",\"retryable\":false,\"retry_eligible\":true}", NO},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(parse(cases[i].text).retryable, cases[i].retryable);
 }
 
 static void an_empty_error_type_was_not_given(void **state)
@@ -210,11 +231,14 @@ static void what_is_wrong_is_refused_by_the_members_name(void **state)
          "retry_after_seconds: must be a number of seconds, 0 or more, not 1e999"},
         {"{\"message\":\"m\",\"retryable\":\"no\"}",
          "retryable: must be true or false, not \"no\""},
+        {"{\"message\":\"m\",\"retry_eligible\":0}",
+         "retry_eligible: must be true or false, not 0"},
         {"{\"message\":\"m\",\"side_effects\":\"some\"}",
          "side_effects: must be none, unknown or committed, not \"some\""},
         {"{\"message\":\"m\",\"stack_trace\":[]}", "stack_trace: must be a string, not []"},
         {"{\"message\":\"m\",\"error_context\":\"x\"}",
          "error_context: must be an array, not \"x\""},
+        {"{\"message\":\"m\",\"interrupted\":1}", "interrupted: must be true or false, not 1"},
         {"{\"message\":\"m\",\"artifacts\":[]}", "artifacts: must be an object, not []"},
         {"{\"message\":\"m\",\"error_type\":{\"CommandFailed\":{\"exit_code\":\"1\"}}}",
          "error_type.exit_code: must be a whole number from -2147483648 to 2147483647, not \"1\""},
@@ -293,7 +317,8 @@ static void everything_that_was_given_is_printed(void **state)
 {
     struct failure failure =
         parse("{\"message\":\"m\",\"error_type\":\"T\\u0041\",\"http_status\":503,"
-              "\"retry_after_seconds\":1.5,\"retryable\":false,\"side_effects\":\"none\","
+              "\"retry_after_seconds\":1.5,\"retryable\":false,\"interrupted\":true,"
+              "\"class\":\"unavailable\",\"side_effects\":\"none\","
               "\"dependency\":\"db\",\"dependency_calls\":[ 1 ],\"policy_checks\":[],"
               "\"emitted_events\":[\"e\"],\"reason\":\"r\",\"reason_detail\":\"d\","
               "\"code_version\":\"v\",\"artifacts\":{\"a\":1}}");
@@ -303,7 +328,7 @@ static void everything_that_was_given_is_printed(void **state)
         print(&failure, 1),
         "{\"attempt_number\":1,\"timestamp\":null,\"error_type\":\"TA\",\"error_message\":\"m\","
         "\"agent_id\":\"\",\"step_failed\":\"\",\"duration_ms\":0,\"class\":\"unavailable\","
-        "\"http_status\":503,\"retry_after_seconds\":1.5,\"retryable\":false,"
+        "\"http_status\":503,\"retry_after_seconds\":1.5,\"retryable\":false,\"interrupted\":true,"
         "\"side_effects\":\"none\",\"dependency\":\"db\",\"dependency_calls\":[ 1 ],"
         "\"policy_checks\":[],\"emitted_events\":[\"e\"],\"reason\":\"r\",\"reason_detail\":\"d\","
         "\"code_version\":\"v\",\"artifacts\":{\"a\":1}}");
@@ -550,6 +575,7 @@ int main(void)
         TEST(a_message_is_enough),
         TEST(nulls_and_unknown_members_do_not_count),
         TEST(an_empty_error_type_was_not_given),
+        TEST(retry_eligible_is_another_word_for_retryable),
         TEST(the_evidences_name_for_the_message_is_understood),
         TEST(a_nul_is_carried),
         TEST(what_is_wrong_is_refused_by_the_members_name),

@@ -14,7 +14,8 @@ static void every_move_leads_where_the_diagram_says(void **state)
 {
     static const enum job_state expected[JOB_STATE_COUNT][MOVE_COUNT] = {
         /* due, lease, release, complete, retry, quarantine, cancel, requeue */
-        [JOB_PENDING] = {NONE, JOB_RUNNING, NONE, NONE, NONE, NONE, JOB_CANCELLED, NONE},
+        [JOB_PENDING] = {NONE, JOB_RUNNING, NONE, NONE, JOB_SCHEDULED, JOB_DEAD, JOB_CANCELLED,
+                         NONE},
         [JOB_SCHEDULED] = {JOB_PENDING, NONE, NONE, NONE, NONE, NONE, JOB_CANCELLED, NONE},
         [JOB_RUNNING] = {NONE, NONE, JOB_PENDING, JOB_DONE, JOB_SCHEDULED, JOB_DEAD, JOB_CANCELLED,
                          NONE},

@@ -214,6 +214,62 @@ static void the_table_of_review_actions_is_whole(void **state)
     }
 }
 
+static void the_table_of_outcomes_is_whole(void **state)
+{
+    /* For each state: what the letter is when its job is done, is cancelled, dies. */
+    static const struct {
+        enum letter_state from, done, cancelled, dead;
+    } cases[] = {
+        {LETTER_DEAD, LETTER_DEAD, LETTER_DEAD, LETTER_DEAD},
+        {LETTER_RECOVERING, LETTER_RECOVERED, LETTER_DISCARDED, LETTER_DEAD},
+        {LETTER_RECOVERED, LETTER_RECOVERED, LETTER_RECOVERED, LETTER_DEAD},
+        {LETTER_DISCARDED, LETTER_DISCARDED, LETTER_DISCARDED, LETTER_DEAD},
+        {LETTER_ROLLED_BACK, LETTER_ROLLED_BACK, LETTER_ROLLED_BACK, LETTER_DEAD},
+    };
+
+    (void)state;
+    assert_int_equal(COUNT(cases), LETTER_STATE_COUNT);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_int_equal(letter_after(cases[i].from, JOB_DONE), cases[i].done);
+        assert_int_equal(letter_after(cases[i].from, JOB_CANCELLED), cases[i].cancelled);
+        assert_int_equal(letter_after(cases[i].from, JOB_DEAD), cases[i].dead);
+    }
+}
+
+static void worktree_artifacts_are_those_of_a_worktree_and_no_others(void **state)
+{
+    static const struct {
+        const char *artifacts, *kept;
+    } cases[] = {
+        {"", ""},
+        {"{}", ""},
+        {"{\"exit_code\":1,\"stdout\":\"x\",\"branch_name\":\"b\"}", ""},
+        {"{\"worktree_path\":null,\"branch_name\":\"b\"}", ""},
+        {"{\"worktree_path\":\"/w\"}",
+         "{\"worktree_path\":\"/w\",\"branch_name\":null,\"uncommitted_changes\":null,"
+         "\"error_logs\":null}"},
+        {"{\"exit_code\":1,\"error_logs\":\"l\\n\", \"branch_name\" : \"b\",\"stderr\":\"e\","
+         "\"uncommitted_changes\":[\"M a\"],\"worktree_path\":\"/w\"}",
+         "{\"worktree_path\":\"/w\",\"branch_name\":\"b\",\"uncommitted_changes\":[\"M a\"],"
+         "\"error_logs\":\"l\\n\"}"},
+    };
+    struct arena arena = {0};
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct failure failure = failure_with("CommandFailed", "x");
+        struct slice kept = SLICE("unset");
+        if (cases[i].artifacts[0])
+            assert_int_equal(json_parse(slice_of(cases[i].artifacts), &failure.artifacts, &err),
+                             STATUS_OK);
+        assert_int_equal(letter_artifacts(&failure, &arena, &kept, &err), STATUS_OK);
+        if (!slice_is(kept, cases[i].kept))
+            fail_msg("%s: %.*s", cases[i].artifacts, SLICE_ARG(kept));
+    }
+    arena_release(&arena);
+}
+
 static void names_are_those_of_the_contract(void **state)
 {
     static const char *const actions[] = {"retry", "discard", "rollback", "escalate", "restore"};
@@ -245,6 +301,8 @@ int main(void)
         cmocka_unit_test(review_keeps_machines_away_without_touching_eligibility),
         cmocka_unit_test(replay_safety_follows_key_and_side_effects),
         cmocka_unit_test(the_table_of_review_actions_is_whole),
+        cmocka_unit_test(the_table_of_outcomes_is_whole),
+        cmocka_unit_test(worktree_artifacts_are_those_of_a_worktree_and_no_others),
         cmocka_unit_test(names_are_those_of_the_contract),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

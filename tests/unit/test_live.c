@@ -18,7 +18,8 @@
 
 struct model {
     struct live *live;
-    struct job jobs[JOBS + 1]; /* by seq; seq 0: not there */
+    struct job jobs[JOBS + 1];      /* by seq; seq 0: not there */
+    struct instant until[JOBS + 1]; /* pending with hints: when a worker must have it */
     bool paused[QUEUES + 1];
     uint64_t random;
 };
@@ -58,12 +59,13 @@ static struct job any_job(struct model *model, int64_t seq)
         .retry_key_hash = below(model, 2) ? 0 : 1 + below(model, 5),
         .pushed_at = {NOON + seq},
         .due_at = {NOON + below(model, 20)},
-        .deadline_at = {below(model, 2) ? INT64_MAX : NOON + 50},
+        .deadline_at = {below(model, 2) ? INT64_MAX : NOON + 20 + below(model, 20)},
         .queue = 1 + below(model, QUEUES),
         .capabilities = below(model, 3),
         .state = (uint8_t)below(model, 3),
         .priority = (uint8_t)(below(model, 2) * 9),
-        .flags = below(model, 4) ? 0 : JOB_RUN_AT,
+        .flags =
+            (uint8_t)((below(model, 4) ? 0 : JOB_RUN_AT) | (below(model, 3) ? 0 : JOB_HAS_HINTS)),
     };
 }
 
@@ -89,15 +91,21 @@ static bool goes_before(const struct job *a, const struct job *b)
     return a->seq < b->seq;
 }
 
-/* model_ready finds the first job that a worker may have and that comes after `after`. */
+static bool is_hinted(const struct job *job)
+{
+    return job->flags & JOB_HAS_HINTS;
+}
+
+/* model_ready finds the first job that a worker may have, or that may be dispatched to one, and
+ * that comes after `after`. */
 static const struct job *model_ready(const struct model *model, uint32_t queue, size_t can,
-                                     const struct job *after)
+                                     bool hinted, const struct job *after)
 {
     const struct job *best = NULL;
     for (int i = 1; i <= JOBS; i++) {
         const struct job *job = &model->jobs[i];
         if (job->seq == 0 || job->state != JOB_PENDING || model->paused[job->queue] ||
-            (queue && job->queue != queue) || job->capabilities > can ||
+            (queue && job->queue != queue) || job->capabilities > can || is_hinted(job) != hinted ||
             (after && !goes_before(after, job)))
             continue;
         if (!best || goes_before(job, best))
@@ -117,12 +125,45 @@ static void check_ready(struct model *model, uint32_t queue, size_t can)
     size_t max = below(model, 2) ? JOBS : 1 + below(model, 9);
     size_t count = live_ready(model->live, &query, found, max);
     for (size_t i = 0; i < count; i++) {
-        expected = model_ready(model, queue, can, expected);
+        expected = model_ready(model, queue, can, false, expected);
         assert_non_null(expected);
         assert_same(&found[i], expected);
     }
     if (count < max)
-        assert_null(model_ready(model, queue, can, expected));
+        assert_null(model_ready(model, queue, can, false, expected));
+}
+
+/* struct wanted: lanes of one queue (0: any) and of the first `can` sets. */
+struct wanted {
+    uint32_t queue;
+    size_t can;
+};
+
+static bool wants(void *ctx, uint32_t queue, uint32_t set)
+{
+    const struct wanted *wanted = ctx;
+    return (!wanted->queue || wanted->queue == queue) && set <= wanted->can;
+}
+
+static void check_hinted(struct model *model, uint32_t queue, size_t can)
+{
+    struct wanted wanted = {queue, can};
+    const struct hinted_query query = {wants, &wanted};
+    struct job found[JOBS];
+    const struct job *expected = NULL;
+    size_t max = below(model, 2) ? JOBS : 1 + below(model, 9), pending = 0;
+    size_t count = live_hinted(model->live, &query, found, max);
+    for (size_t i = 0; i < count; i++) {
+        expected = model_ready(model, queue, can, true, expected);
+        assert_non_null(expected);
+        assert_same(&found[i], expected);
+    }
+    if (count < max)
+        assert_null(model_ready(model, queue, can, true, expected));
+    for (int i = 1; i <= JOBS; i++)
+        pending +=
+            model->jobs[i].seq && model->jobs[i].state == JOB_PENDING && is_hinted(&model->jobs[i]);
+    assert_int_equal(live_hinted_count(model->live), pending);
 }
 
 static void check_hashes(struct model *model)
@@ -157,6 +198,8 @@ static void check_times(struct model *model)
     size_t expired = 0;
     for (int i = 1; i <= JOBS; i++) {
         const struct job *job = &model->jobs[i];
+        if (job->seq && job->state == JOB_PENDING && is_hinted(job) && model->until[i].us < next.us)
+            next = model->until[i];
         if (job->seq == 0 || job->state == JOB_PENDING)
             continue;
         if (job->due_at.us < next.us)
@@ -222,12 +265,15 @@ static void step_put(struct model *model)
         mem_fail_after(1 + below(model, 3));
         bool done = live_put(model->live, &job);
         mem_fail_after(0);
-        if (done)
+        if (done) {
             model->jobs[seq] = job;
+            model->until[seq] = job.deadline_at;
+        }
         return;
     }
     assert_true(live_put(model->live, &job));
     model->jobs[seq] = job;
+    model->until[seq] = job.deadline_at;
 }
 
 static void step_remove(struct model *model)
@@ -237,14 +283,56 @@ static void step_remove(struct model *model)
     model->jobs[seq] = (struct job){0};
 }
 
+/* give_time has the time of a pending job with hints begin at `now`. */
+static void give_time(struct model *model, int64_t seq, struct instant now)
+{
+    const struct job *job = &model->jobs[seq];
+    model->until[seq] = job->deadline_at;
+    if (job->deadline_at.us != INT64_MAX)
+        model->until[seq].us = now.us + job->deadline_at.us - job->due_at.us;
+}
+
 static void step_due(struct model *model)
 {
     struct instant now = {NOON + below(model, 20)};
     live_due(model->live, now);
     for (int i = 1; i <= JOBS; i++)
         if (model->jobs[i].seq && model->jobs[i].state == JOB_SCHEDULED &&
-            model->jobs[i].due_at.us <= now.us)
+            model->jobs[i].due_at.us <= now.us) {
             model->jobs[i].state = JOB_PENDING;
+            give_time(model, i, now);
+        }
+}
+
+static void step_restart(struct model *model)
+{
+    uint32_t queue = below(model, QUEUES + 1);
+    struct instant now = {NOON + below(model, 20)};
+    live_assignment_restart(model->live, queue, now);
+    for (int i = 1; i <= JOBS; i++)
+        if (model->jobs[i].seq && model->jobs[i].state == JOB_PENDING &&
+            is_hinted(&model->jobs[i]) && (!queue || model->jobs[i].queue == queue))
+            give_time(model, i, now);
+}
+
+/* step_unassigned: jobs whose time is over are given once; those of a paused queue wait. */
+static void step_unassigned(struct model *model)
+{
+    struct instant now = {NOON + 20 + below(model, 20)};
+    struct job found[JOBS];
+    size_t over = 0;
+    size_t count = live_unassigned(model->live, now, found, JOBS);
+    for (size_t i = 0; i < count; i++)
+        assert_same(&found[i], &model->jobs[found[i].seq]);
+    for (int i = 1; i <= JOBS; i++) {
+        const struct job *job = &model->jobs[i];
+        if (job->seq == 0 || job->state != JOB_PENDING || !is_hinted(job) ||
+            model->until[i].us > now.us)
+            continue;
+        over += !model->paused[job->queue];
+        model->until[i] = INSTANT_NEVER;
+    }
+    assert_int_equal(count, over);
 }
 
 static void step_shift(struct model *model)
@@ -253,10 +341,12 @@ static void step_shift(struct model *model)
     assert_true(live_shift(model->live, by));
     for (int i = 1; i <= JOBS; i++) {
         struct job *job = &model->jobs[i];
+        if (job->seq && job->state == JOB_PENDING && model->until[i].us != INT64_MAX)
+            model->until[i].us += by.us;
         if (job->seq == 0 || (job->state != JOB_RUNNING && (job->flags & JOB_RUN_AT)))
             continue;
         job->due_at.us += by.us;
-        if (job->state == JOB_RUNNING && job->deadline_at.us != INT64_MAX)
+        if ((job->state == JOB_RUNNING || is_hinted(job)) && job->deadline_at.us != INT64_MAX)
             job->deadline_at.us += by.us;
     }
 }
@@ -277,8 +367,12 @@ static void step(struct model *model)
         step_remove(model);
     else if (what < 90)
         step_due(model);
-    else if (what < 95)
+    else if (what < 93)
         step_pause(model);
+    else if (what < 95)
+        step_restart(model);
+    else if (what < 97)
+        step_unassigned(model);
     else
         step_shift(model);
 }
@@ -299,6 +393,7 @@ static void any_history_answers_as_a_search_of_all_jobs_would(void **state)
             else
                 assert_null(job);
             check_ready(&model, below(&model, QUEUES + 1), below(&model, 3));
+            check_hinted(&model, below(&model, QUEUES + 1), below(&model, 3));
             check_hashes(&model);
             check_times(&model);
             check_counts(&model);
@@ -324,6 +419,7 @@ static void a_put_without_memory_changes_nothing(void **state)
                           .queue = 1,
                           .capabilities = 2,
                           .state = JOB_RUNNING,
+                          .flags = JOB_HAS_HINTS,
                           .due_at = {5}};
         mem_fail_after(n);
         bool done = live_put(live, &job);

@@ -142,6 +142,15 @@ static void bounds_are_allowed(void **state)
     assert_int_equal(parse("{\"max_attempts\":1.0}").max_attempts, 1);
 }
 
+static void a_job_that_is_dispatched_has_thirty_seconds_unless_its_policy_says(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("{\"hints\":[{\"match\":\"best\"}]}").assignment_timeout.us, 30 * S);
+    assert_int_equal(parse("{\"assignment_timeout_seconds\":0.2,\"hints\":[{\"match\":\"best\"}]}")
+                         .assignment_timeout.us,
+                     S / 5);
+}
+
 static void what_is_wrong_is_refused_by_the_members_name(void **state)
 {
     static const struct {
@@ -199,6 +208,21 @@ static void what_is_wrong_is_refused_by_the_members_name(void **state)
          "{\"match\":\"b\\u0065st\"}"},
         {"{\"hints\":[\"best\"]}",
          "hints: must be a list of objects such as {\"match\":\"best\"}, not \"best\""},
+        {"{\"hints\":[{\"match\":\"broadened\",\"min_match\":0}]}",
+         "hints.min_match: must be a number above 0, up to 1, not "
+         "{\"match\":\"broadened\",\"min_match\":0}"},
+        {"{\"hints\":[{\"match\":\"a\",\"min_match\":1.1}]}",
+         "hints.min_match: must be a number above 0, up to 1, not "
+         "{\"match\":\"a\",\"min_match\":1.1}"},
+        {"{\"hints\":[{\"match\":\"a\",\"min_match\":\"1\"}]}",
+         "hints.min_match: must be a number above 0, up to 1, not "
+         "{\"match\":\"a\",\"min_match\":\"1\"}"},
+        {"{\"hints\":[{\"match\":\"best\"}],\"assignment_timeout_seconds\":0}",
+         "assignment_timeout_seconds: must be a number from 0.001 to 315360000, not 0"},
+        {"{\"assignment_timeout_seconds\":5}",
+         "assignment_timeout_seconds: is for a policy with hints, whose jobs are dispatched"},
+        {"{\"assignment_timeout_seconds\":5,\"hints\":[]}",
+         "assignment_timeout_seconds: is for a policy with hints, whose jobs are dispatched"},
         {"{\"on_dead\":[]}", "on_dead: must be an object, not []"},
         {"{\"evidence_source\":\"\"}",
          "evidence_source: must be a text of 1 to 200 bytes, not \"\""},
@@ -350,6 +374,7 @@ static void assert_prints_back(const struct policy *policy)
     assert_true(slice_eq(back.retry_on.raw, policy->retry_on.raw));
     assert_true(slice_eq(back.never_retry.raw, policy->never_retry.raw));
     assert_true(slice_eq(back.hints.raw, policy->hints.raw));
+    assert_int_equal(back.assignment_timeout.us, policy->assignment_timeout.us);
     assert_true(slice_eq(back.on_dead.raw, policy->on_dead.raw));
     assert_true(slice_eq(back.evidence_source, policy->evidence_source));
 }
@@ -365,6 +390,7 @@ static void what_is_printed_reads_back_the_same(void **state)
         "{\"retry_budget_seconds\":0,\"jitter_mode\":\"proportional\",\"multiplier\":1.1}",
         "{\"on_dead\":{\"a\":{\"b\":[1,2]}},\"evidence_source\":\"\\u0000\\\"x\"}",
         "{\"hints\":[{\"match\":\"a\",\"more\":1}],\"first_attempt_delay_seconds\":0.333333}",
+        "{\"hints\":[{\"match\":\"a\",\"min_match\":null}],\"assignment_timeout_seconds\":0.05}",
     };
     const char *name;
     struct slice json;
@@ -392,6 +418,7 @@ int main(void)
         TEST(labels_are_accepted_and_not_believed),
         TEST(a_null_is_a_member_that_was_not_given),
         TEST(bounds_are_allowed),
+        TEST(a_job_that_is_dispatched_has_thirty_seconds_unless_its_policy_says),
         TEST(what_is_wrong_is_refused_by_the_members_name),
         TEST(an_unknown_member_names_the_nearest_known_one),
         TEST(lists_have_a_limit),

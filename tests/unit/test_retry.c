@@ -103,6 +103,17 @@ static void a_worker_that_says_no_is_believed(void **state)
                       "said_not_retryable", "not_retryable");
 }
 
+static void a_job_that_is_not_retry_eligible_is_tried_once(void **state)
+{
+    struct retry_facts facts = {.now = NOW, .not_retry_eligible = true};
+
+    (void)state;
+    assert_quarantine(decide("{}", 1, "{\"message\":\"m\",\"class\":\"timeout\"}", facts),
+                      "not_retry_eligible", "not_retryable");
+    assert_quarantine(decide("{}", 1, "{\"message\":\"m\",\"retryable\":true}", facts),
+                      "not_retry_eligible", "not_retryable");
+}
+
 static void a_worker_that_says_yes_overrides_no_rule(void **state)
 {
     (void)state;
@@ -261,6 +272,86 @@ static void a_job_that_kills_its_workers_is_quarantined_as_crashed(void **state)
                       "agent_crashed");
 }
 
+static void assert_uncounted(struct decision decision)
+{
+    assert_string_equal(decision.rule, "interrupted");
+    assert_int_equal(decision.action, DECISION_RETRY);
+    assert_null(decision.reason);
+    assert_true(decision.uncounted);
+    assert_int_equal(decision.class, CLASS_CRASHED);
+    assert_int_equal(decision.delay.us, 0);
+    assert_int_equal(decision.retry_at.us, NOW.us);
+}
+
+#define CUT_OFF "{\"message\":\"x\",\"interrupted\":true"
+
+static void an_interrupted_attempt_is_retried_at_once_and_does_not_count(void **state)
+{
+    (void)state;
+    assert_uncounted(decide("{\"max_attempts\":3}", 1, CUT_OFF "}", NO_FACTS));
+    assert_uncounted(decide("{\"max_attempts\":1}", 1, CUT_OFF "}", NO_FACTS));
+    assert_uncounted(
+        decide("{\"max_attempts\":3}", 3, CUT_OFF ",\"retry_after_seconds\":60}", NO_FACTS));
+    assert_uncounted(decide("{\"retry_budget_seconds\":0}", 1, CUT_OFF "}", NO_FACTS));
+    assert_uncounted(decide("{}", 1, CUT_OFF ",\"side_effects\":\"none\"}", NO_FACTS));
+}
+
+static void an_attempt_that_was_not_interrupted_counts(void **state)
+{
+    struct decision decision =
+        decide("{" STILL "}", 1, "{\"message\":\"x\",\"interrupted\":false}", NO_FACTS);
+
+    (void)state;
+    assert_retry(decision, 5 * S);
+    assert_false(decision.uncounted);
+}
+
+static void the_tenth_interruption_in_a_row_is_a_crash_like_any_other(void **state)
+{
+    static const char policy[] = "{" STILL ",\"max_attempts\":2,\"retry_on\":[\"crashed\"]}";
+
+    (void)state;
+    for (uint32_t before = 0; before < 9; before++)
+        assert_uncounted(
+            decide(policy, 1, CUT_OFF "}", (struct retry_facts){.interruptions = before}));
+    for (uint32_t before = 9; before < 12; before++) {
+        struct retry_facts facts = {.interruptions = before};
+        struct decision decision = decide(policy, 1, CUT_OFF "}", facts);
+        assert_retry(decision, 5 * S);
+        assert_false(decision.uncounted);
+        assert_quarantine(decide(policy, 2, CUT_OFF "}", facts), "attempts_exhausted",
+                          "agent_crashed");
+    }
+}
+
+static void an_interruption_overrides_nothing_that_forbids_a_retry(void **state)
+{
+    static const struct {
+        const char *policy, *failure, *rule, *reason;
+    } table[] = {
+        {"{}", CUT_OFF ",\"retryable\":false}", "said_not_retryable", "not_retryable"},
+        {"{}", CUT_OFF ",\"class\":\"invalid_input\"}", "class_forbidden", "not_retryable"},
+        {"{}", CUT_OFF ",\"class\":\"policy_violation\"}", "class_forbidden", "policy_denied"},
+        {"{\"never_retry\":[\"crashed\"]}", CUT_OFF "}", "policy_forbids", "not_retryable"},
+        {"{}", CUT_OFF ",\"side_effects\":\"unknown\"}", "not_idempotent", "not_idempotent"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(table); i++)
+        assert_quarantine(decide(table[i].policy, 1, table[i].failure, NO_FACTS), table[i].rule,
+                          table[i].reason);
+}
+
+static void a_list_of_what_is_worth_a_retry_does_not_speak_of_interruptions(void **state)
+{
+    static const char policy[] = "{\"retry_on\":[\"timeout\"]}";
+
+    (void)state;
+    assert_uncounted(decide(policy, 1, CUT_OFF "}", NO_FACTS));
+    assert_quarantine(decide(policy, 1, CUT_OFF "}", (struct retry_facts){.interruptions = 9}),
+                      "policy_forbids", "not_retryable");
+}
+
 static void a_retry_that_would_begin_after_the_budget_is_not_begun(void **state)
 {
     struct failure failure = failure_of("{\"message\":\"x\"}");
@@ -297,6 +388,9 @@ static void the_first_rule_that_applies_decides(void **state)
 
     (void)state;
 #define DECIDE() retry_decide(&policy, &job, &failure, &facts)
+    facts.not_retry_eligible = true;
+    assert_quarantine(DECIDE(), "not_retry_eligible", "not_retryable");
+    facts.not_retry_eligible = false;
     assert_quarantine(DECIDE(), "said_not_retryable", "not_retryable");
     failure.retryable = YES;
     assert_quarantine(DECIDE(), "class_forbidden", "policy_denied");
@@ -309,6 +403,9 @@ static void the_first_rule_that_applies_decides(void **state)
     facts.has_idempotency_key = true;
     assert_quarantine(DECIDE(), "dependency_down", "dependency_down");
     facts.dependency_down.us = 0;
+    failure.interrupted = true;
+    assert_uncounted(DECIDE());
+    failure.interrupted = false;
     assert_quarantine(DECIDE(), "attempts_exhausted", "agent_crashed");
     failure.given_class = CLASS_TIMEOUT;
     assert_quarantine(DECIDE(), "attempts_exhausted", "retries_exhausted");
@@ -553,6 +650,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_failure_of_unknown_cause_is_retried_after_the_policys_delay),
         TEST(a_worker_that_says_no_is_believed),
+        TEST(a_job_that_is_not_retry_eligible_is_tried_once),
         TEST(a_worker_that_says_yes_overrides_no_rule),
         TEST(environmental_classes_are_retried),
         TEST(structural_classes_are_quarantined_at_once),
@@ -562,6 +660,11 @@ int main(void)
         TEST(a_dependency_that_is_down_for_longer_than_the_cap_ends_the_wait),
         TEST(the_last_allowed_run_is_the_last),
         TEST(a_job_that_kills_its_workers_is_quarantined_as_crashed),
+        TEST(an_interrupted_attempt_is_retried_at_once_and_does_not_count),
+        TEST(an_attempt_that_was_not_interrupted_counts),
+        TEST(the_tenth_interruption_in_a_row_is_a_crash_like_any_other),
+        TEST(an_interruption_overrides_nothing_that_forbids_a_retry),
+        TEST(a_list_of_what_is_worth_a_retry_does_not_speak_of_interruptions),
         TEST(a_retry_that_would_begin_after_the_budget_is_not_begun),
         TEST(the_first_rule_that_applies_decides),
         TEST(a_replay_starts_a_round_with_all_its_attempts),
