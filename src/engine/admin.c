@@ -26,7 +26,11 @@ enum status queue_apply(struct engine *engine, struct queue_command *command)
     jsonw_put_string(&why, "queue", command->queue);
     status = event_end(engine, &why, command->command.actor, NULL,
                        command->paused ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, err);
-    return status ? status : store->queue_pause(store, queue, command->paused, err);
+    if (!status)
+        status = store->queue_pause(store, queue, command->paused, err);
+    if (!status && !command->paused)
+        store->assignment_restart(store, queue, engine->now);
+    return status;
 }
 
 enum status group_apply(struct engine *engine, struct group_command *command)
@@ -93,6 +97,7 @@ static struct named_policy *named_find(const struct engine *engine, struct slice
 static enum status named_set(struct engine *engine, struct named_policy *policy, struct err *err)
 {
     struct named_policy *there = named_find(engine, policy->policy.name);
+    needs_forget(engine->needs);
     if (there) {
         arena_release(&there->arena);
         *there = *policy;

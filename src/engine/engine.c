@@ -124,6 +124,10 @@ static void clock_jumped(struct engine *engine, struct span by)
     engine->clock_jump.us += by.us;
     engine->jumped_at = engine->seams->wall(engine->seams->ctx);
     engine->timers_at = instant_add(engine->timers_at, by);
+    engine->started_at = instant_add(engine->started_at, by);
+    if (engine->dispatch_at.us != INT64_MAX)
+        engine->dispatch_at = instant_add(engine->dispatch_at, by);
+    workers_shift(engine->workers, by);
     if (instant_is_set(engine->sweep_at))
         engine->sweep_at = instant_add(engine->sweep_at, by);
     parked_shift(engine, by);
@@ -199,6 +203,8 @@ static enum status apply_command(struct engine *engine, struct command *command)
         return resolve_apply(engine, (struct resolve_command *)command);
     case COMMAND_RELEASE:
         return release_apply(engine, (struct release_command *)command);
+    case COMMAND_INTERRUPT:
+        return interrupt_apply(engine, (struct interrupt_command *)command);
     case COMMAND_CANCEL:
         return cancel_apply(engine, (struct cancel_command *)command);
     case COMMAND_REVIEW:
@@ -240,6 +246,7 @@ static bool timers_wanted(struct engine *engine)
     if (instant_before(engine->now, engine->timers_at))
         return false;
     return engine->clock_jump.us != 0 || sweep_wanted(engine) ||
+           !instant_before(engine->now, engine->dispatch_at) ||
            !instant_before(engine->now, engine->store->next_timer(engine->store));
 }
 
@@ -251,7 +258,20 @@ static enum status apply_timers_first(struct engine *engine, struct err *err)
             return status;
     }
     engine->store->due(engine->store, engine->now);
-    return expire_apply(engine, err);
+    enum status status = expire_apply(engine, err);
+    return status ? status : unassigned_apply(engine, err);
+}
+
+/* dispatch_wanted says whether a job and a worker may have come together since the last dispatch.
+ */
+static bool dispatch_wanted(struct engine *engine, bool timers)
+{
+    if (!timers && !engine->ready_changed && !engine->leases_open)
+        return false;
+    if (engine->store->hinted_count(engine->store) > 0)
+        return true;
+    engine->dispatch_at = INSTANT_NEVER;
+    return false;
 }
 
 /* apply_all is the batch between begin and commit. */
@@ -263,13 +283,23 @@ static enum status apply_all(struct engine *engine, struct command *batch, bool 
         status = apply_timers_first(engine, err);
     if (!status)
         status = apply_commands(engine, batch, err);
+    if (!status && dispatch_wanted(engine, timers))
+        status = dispatch_apply(engine, batch, err);
     if (!status && engine->parked && (timers || engine->ready_changed))
         status = parked_apply(engine, err);
-    if (!status && engine->ready_changed)
+    if (!status && (engine->ready_changed || engine->leases_open))
         status = unparked_apply(engine, batch, err);
     if (!status && timers && sweep_wanted(engine))
         status = sweep_apply(engine, err);
     return status;
+}
+
+/* reloaded brings what follows the store's memory in line with it: what is timed there alone begins
+ * anew. */
+static void reloaded(struct engine *engine)
+{
+    engine->store->assignment_restart(engine->store, 0, engine->now);
+    workers_reconcile(engine->workers, engine->store);
 }
 
 /* undo takes the failed batch back, in memory too. */
@@ -279,9 +309,12 @@ static void undo(struct engine *engine)
     engine->event_count = 0;
     numbers_rollback(engine->counted);
     parked_undo(engine);
+    needs_forget(engine->needs);
     if (engine->store->rollback(engine->store, &err) || policies_load(engine, &err)) {
         engine->broken = true;
         log_line(LOG_ERROR, "the store cannot be reloaded: %s", err.text);
+    } else {
+        reloaded(engine);
     }
 }
 
@@ -317,6 +350,7 @@ static enum status mend(struct engine *engine, struct err *err)
         status = policies_load(engine, err);
     if (!status) {
         engine->broken = false;
+        reloaded(engine);
         log_line(LOG_INFO, "the store is back");
     }
     return status;
@@ -368,7 +402,7 @@ static void answer(struct engine *engine, struct command *batch, enum status sta
         }
         engine->numbers.commands++;
         if (!park(engine, batch))
-            batch->done(batch);
+            command_done(engine, batch);
         batch = next;
     }
 }
@@ -380,7 +414,7 @@ static void run_batch(struct engine *engine, struct command *batch)
     enum status status = STATUS_OK;
     arena_reset(&engine->arena);
     engine->events = NULL;
-    engine->ready_changed = false;
+    engine->ready_changed = engine->leases_open = false;
     engine->event_count = engine->event_cap = 0;
     clock_look(engine);
     if (engine->broken)
@@ -476,6 +510,8 @@ struct instant engine_next_wake(struct engine *engine)
     struct instant wake = engine->store->next_timer(engine->store);
     if (instant_is_set(engine->sweep_at) && instant_before(engine->sweep_at, wake))
         wake = engine->sweep_at;
+    if (instant_before(engine->dispatch_at, wake))
+        wake = engine->dispatch_at;
     if (instant_before(wake, engine->timers_at))
         wake = engine->timers_at;
     struct instant parked = parked_wake(engine);
@@ -542,6 +578,7 @@ enum status engine_new(const struct engine_config *config, struct engine **out, 
     engine->config = *config;
     engine->store = config->store;
     engine->seams = config->seams;
+    engine->dispatch_at = INSTANT_NEVER;
     config_defaults(&engine->config);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -553,14 +590,19 @@ enum status engine_new(const struct engine_config *config, struct engine **out, 
     buf_init(&engine->why, 4 << 20);
     buf_init(&engine->text, 16 << 20);
     clock_look(engine);
+    engine->started_at = engine->now;
+    engine->store->assignment_restart(engine->store, 0, engine->now);
     const struct retention *retention = &engine->config.retention;
     if (retention->done.us || retention->recovered.us || retention->discarded.us)
         engine->sweep_at = engine->now;
     atomic_store(&engine->live, engine->store->live_count(engine->store));
     engine->candidates = mem_array(LEASE_COUNT_MAX, sizeof(*engine->candidates));
     engine->counted = numbers_new();
-    enum status status =
-        engine->candidates && engine->counted ? policies_load(engine, err) : err_no_memory(err);
+    engine->workers = workers_new();
+    engine->needs = needs_new();
+    enum status status = engine->candidates && engine->counted && engine->workers && engine->needs
+                             ? policies_load(engine, err)
+                             : err_no_memory(err);
     if (!status)
         status = clock_since_last(engine, err);
     if (status) {
@@ -604,6 +646,8 @@ void engine_free(struct engine *engine)
     policies_release(engine);
     mem_free(engine->candidates);
     numbers_free(engine->counted);
+    needs_free(engine->needs);
+    workers_free(engine->workers);
     buf_release(&engine->why);
     buf_release(&engine->text);
     arena_release(&engine->arena);

@@ -24,6 +24,7 @@
 #include "core/envelope.h"
 #include "core/failure.h"
 #include "core/letter.h"
+#include "core/match.h"
 #include "core/policy.h"
 #include "engine/numbers.h"
 #include "store/store.h"
@@ -55,6 +56,7 @@ enum command_kind {
     COMMAND_HEARTBEAT,
     COMMAND_RESOLVE,
     COMMAND_RELEASE,
+    COMMAND_INTERRUPT,
     COMMAND_CANCEL,
     COMMAND_REVIEW,
     COMMAND_IMPORT,
@@ -98,8 +100,9 @@ struct push_command {
     size_t count;
 };
 
-/* Lease: take up to `max` ready jobs.  With `wait`, a command that finds none is kept, without a
- * thread, until a job is ready or the time is over. */
+/* Lease: take up to `max` ready jobs, and be given those that are dispatched to the worker.  With
+ * `wait`, a command that finds none is kept, without a thread, until there is a job for it or the
+ * time is over. */
 #define LEASE_ID_SIZE 40 /* room for a lease id and its NUL */
 
 struct lease {
@@ -112,16 +115,22 @@ struct lease {
     struct slice queue;
 };
 
+struct worker;
+
 struct lease_command {
     struct command command;
     struct slice worker_id;
     struct ready_query query;
+    struct match_list scopes;      /* of dispatched jobs: the only ones it may see; see match.h */
+    struct match_list permissions; /* likewise */
     size_t max;
     struct span lease;         /* 0: the default */
     struct span wait;          /* for a first job; 0: not at all */
     struct lease *leases;      /* the answer */
     size_t count;              /* likewise */
-    struct instant wait_until; /* the engine's */
+    size_t room;               /* the engine's: leases that there is memory for */
+    struct worker *worker;     /* likewise: who asks, as it is known */
+    struct instant wait_until; /* likewise */
     atomic_bool abandoned;     /* likewise: see engine_abandon */
 };
 
@@ -176,6 +185,18 @@ struct release_command {
     size_t count;
 };
 
+/* Interrupt: the worker was cut off (it was stopped, or it died): its leases end now, as
+ * interrupted failures.  A command looks at a bounded number of running jobs, the newest first;
+ * while it answers with `more`, submit it again. */
+struct interrupt_command {
+    struct command command;
+    struct slice worker_id;
+    struct slice message; /* of the failures; empty: a sentence that says whether the job began */
+    int64_t cursor;       /* 0: from the start; the engine moves it on */
+    size_t interrupted;   /* the answer: leases that this command ended */
+    bool more;            /* there may be others below the cursor */
+};
+
 struct cancel_command {
     struct command command;
     struct slice job_id;
@@ -205,7 +226,9 @@ struct review_command {
     struct slice queue;    /* of a retry: another queue */
     struct slice policy;   /* of a retry: another policy, by name */
     uint32_t attempts_max; /* of a retry: runs allowed in this round; 0: the policy's */
-    bool refuse_review;    /* who asks may not decide about letters that need review */
+    bool hold; /* of a retry: the letter is recovering until its job is done, and the job keeps its
+                  old place in the line */
+    bool refuse_review; /* who asks may not decide about letters that need review */
 };
 
 /* Import: take letters in from elsewhere.  One whose dlq_id is known is not taken again. */
@@ -325,6 +348,32 @@ void engine_listen(struct engine *engine, void (*committed)(void *ctx, int64_t s
  * read_command only. */
 enum status engine_policy(struct engine *engine, struct slice name, struct policy *out,
                           struct err *err);
+
+/* ---- workers --------------------------------------------------------------------------------- */
+
+/* struct worker_info: a worker that is known here. */
+struct worker_info {
+    struct slice worker_id;
+    struct match_list queues;       /* none: every queue */
+    struct match_list capabilities; /* what it can do */
+    struct match_list scopes;       /* of dispatched jobs: the only ones it may see; none: any */
+    struct match_list permissions;  /* likewise */
+    struct span ttl;                /* how long it is live after it was last seen */
+    struct instant last_seen;
+    bool live;
+    size_t running; /* leases that it holds, as far as is known since the start */
+    size_t waiting; /* leases that it asks for now */
+};
+
+/* engine_worker_set registers a worker: who it is, what it can do and may see, and its ttl (0: the
+ * default).  The rest of `info` is the answer.  Inside a read_command, or without a thread.  It
+ * lasts until the engine ends, or the worker leaves for lack of room. */
+enum status engine_worker_set(struct engine *engine, struct worker_info *info, struct err *err);
+
+/* engine_worker_list lists up to `limit` workers, the one that was seen last first.  Likewise. */
+enum status engine_worker_list(struct engine *engine, enum tristate live, size_t limit,
+                               struct arena *arena, struct worker_info **out, size_t *count,
+                               struct err *err);
 
 /* struct engine_numbers: counters since the start.  Inside a read_command, or without a thread. */
 struct engine_numbers {

@@ -9,6 +9,7 @@
 #include "base/jsonw.h"
 #include "core/retry.h"
 #include "engine/engine.h"
+#include "engine/workers.h"
 
 #define LEASE_COUNT_MAX 1000         /* jobs that one lease takes at most */
 #define ENGINE_ACTOR SLICE("engine") /* who acts when time does */
@@ -51,7 +52,12 @@ struct engine {
 
     struct command *parked; /* leases that wait for a job */
     bool ready_changed;     /* this batch may have made a job ready */
-    struct job *candidates; /* LEASE_COUNT_MAX, for a lease that looks */
+    bool leases_open;       /* leases of this batch wait for the dispatch at its end */
+    struct workers *workers;
+    struct needs *needs;        /* of jobs that are dispatched (need.c) */
+    struct instant dispatch_at; /* when a job that is held for a worker is held no longer */
+    struct instant started_at;  /* of this engine */
+    struct job *candidates;     /* LEASE_COUNT_MAX, for a lease that looks */
 
     struct named_policy *policies;
     size_t policy_count, policy_cap;
@@ -94,6 +100,12 @@ void event_put_digest(struct jsonw *why, const char *key, const struct hash *dig
 /* job_move puts the job into the state that follows `move`; an impossible one is a bug. */
 void job_move(struct job *job, enum job_move move);
 
+/* job_end ends a live job by MOVE_COMPLETE or MOVE_CANCEL, and with it the letter that was held for
+ * the outcome.  *job_id is its id, for the answer. */
+enum status job_end(struct engine *engine, struct job *job, enum job_move move, struct slice actor,
+                    struct slice result, struct arena *arena, struct slice *job_id,
+                    struct err *err);
+
 /* lease_id_format and lease_find: a lease id names a job and a nonce that only its holder knows.
  * STATUS_LEASE_LOST when it is unknown or has ended. */
 void lease_id_format(const struct job *job, char out[LEASE_ID_SIZE]);
@@ -108,6 +120,7 @@ enum status lease_apply(struct engine *engine, struct lease_command *command);
 enum status heartbeat_apply(struct engine *engine, struct heartbeat_command *command);
 enum status resolve_apply(struct engine *engine, struct resolve_command *command);
 enum status release_apply(struct engine *engine, struct release_command *command);
+enum status interrupt_apply(struct engine *engine, struct interrupt_command *command);
 enum status cancel_apply(struct engine *engine, struct cancel_command *command);
 enum status review_apply(struct engine *engine, struct review_command *command);
 enum status import_apply(struct engine *engine, struct import_command *command);
@@ -141,6 +154,48 @@ enum status expire_apply(struct engine *engine, struct err *err);
 enum status sweep_apply(struct engine *engine, struct err *err);
 bool sweep_wanted(const struct engine *engine);
 
+/* unassigned_apply fails dispatched jobs that no worker took in time. */
+enum status unassigned_apply(struct engine *engine, struct err *err);
+
+/* -- dispatched jobs (dispatch.c, need.c) --------------------------------------------------------
+ */
+
+/* dispatch_apply gives dispatched jobs to those who ask: the leases of the batch, and the parked
+ * ones. */
+enum status dispatch_apply(struct engine *engine, struct command *batch, struct err *err);
+
+struct needs *needs_new(void);          /* NULL when memory is exhausted */
+void needs_free(struct needs *needs);   /* NULL is fine */
+void needs_forget(struct needs *needs); /* a policy changed, or the store went back */
+
+/* body_rules reads the envelope of a job, whose text is given, and its policy: the default one,
+ * should its own not be readable any more. */
+enum status body_rules(struct engine *engine, const struct job *job, struct slice body,
+                       struct arena *arena, struct envelope *envelope, struct policy *policy,
+                       struct err *err);
+
+/* assignment_end is when a worker must have a job that is pending from its due_at on; INSTANT_NEVER
+ * for one that is not dispatched. */
+enum status assignment_end(struct engine *engine, const struct job *job, struct arena *arena,
+                           struct instant *out, struct err *err);
+
+/* lease_fill has a lease take the ready jobs that it has room for. */
+enum status lease_fill(struct engine *engine, struct lease_command *command, struct err *err);
+
+/* lease_ahead has it take those that go before `job`, which is dispatched. */
+enum status lease_ahead(struct engine *engine, struct lease_command *command, const struct job *job,
+                        struct err *err);
+
+/* lease_give gives it one job; there is room. */
+enum status lease_give(struct engine *engine, struct lease_command *command, struct job *job,
+                       struct err *err);
+
+/* lease_room is how many more jobs it may be given. */
+size_t lease_room(const struct lease_command *command);
+
+/* lease_claim is what it says of its worker. */
+struct worker_claim lease_claim(const struct lease_command *command);
+
 /* -- waiting leases (wait.c) ---------------------------------------------------------------------
  */
 
@@ -150,8 +205,15 @@ bool park(struct engine *engine, struct command *command);
 /* parked_apply tries the parked leases again, inside the transaction. */
 enum status parked_apply(struct engine *engine, struct err *err);
 
-/* unparked_apply tries those leases of the batch again that would be parked. */
+/* wait_is_over: it is to be answered with what it has. */
+bool wait_is_over(const struct engine *engine, const struct lease_command *lease);
+
+/* unparked_apply tries those leases of the batch again that would be parked, or that waited for the
+ * dispatch. */
 enum status unparked_apply(struct engine *engine, struct command *batch, struct err *err);
+
+/* command_done answers a command: from here on it is its caller's again. */
+void command_done(struct engine *engine, struct command *command);
 
 /* parked_answer answers those that have jobs or whose time is over (or all of them: the engine
  * stops). */
@@ -174,6 +236,7 @@ struct failed {
     struct job job;
     const struct failure *failure;
     struct slice actor;
+    struct slice worker; /* who had a dispatched job, when its report names another; else empty */
     struct slice job_id; /* filled by failure_apply, as is all below */
     struct envelope envelope;
     struct policy policy;

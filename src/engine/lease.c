@@ -1,5 +1,8 @@
 /* lease.c: how a worker takes a job, keeps it, and gives it back; and how a job is cancelled.
  *
+ * A worker takes jobs at once, in its turn.  While there are jobs to be dispatched (dispatch.c) it
+ * takes them at the end of the batch, behind those that are dispatched to it.
+ *
  * A lease ends at job->due_at.  Its id is the job's seq and a random nonce: whoever holds an id
  * that was overtaken (by expiry, by another lease) gets STATUS_LEASE_LOST, and nothing is changed.
  */
@@ -64,13 +67,10 @@ static enum status read_rules(struct engine *engine, struct slice body, struct a
                               struct job *job, struct lease *lease, struct err *err)
 {
     struct envelope envelope;
-    enum status status = envelope_parse(body, SIZE_MAX, arena, &envelope, err);
     struct policy policy;
-    if (!status)
-        status = policy_of(engine, &envelope, arena, &policy, err);
+    enum status status = body_rules(engine, job, body, arena, &envelope, &policy, err);
     if (status)
-        return err_set(err, STATUS_CORRUPT, "the envelope of job %" PRId64 " cannot be read",
-                       job->seq);
+        return status;
     if (envelope.max_runtime.us)
         job->deadline_at = instant_add(engine->now, envelope.max_runtime);
     struct slice hint = policy_match_hint(&policy, retry_attempt_in_round(job));
@@ -119,6 +119,7 @@ static enum status lease_one(struct engine *engine, struct lease_command *comman
     status = record_lease(engine, command, job, err);
     if (!status)
         status = engine->store->job_update(engine->store, job, command->worker_id, err);
+    workers_runs(engine->workers, command->worker, job->seq);
     lease_id_format(job, lease->lease_id);
     lease->job_id = stored.job_id;
     lease->body = stored.body;
@@ -128,25 +129,97 @@ static enum status lease_one(struct engine *engine, struct lease_command *comman
     return status;
 }
 
+size_t lease_room(const struct lease_command *command)
+{
+    size_t max = command->max < LEASE_COUNT_MAX ? command->max : LEASE_COUNT_MAX;
+    return max > command->count ? max - command->count : 0;
+}
+
+/* make_room makes room for `more` leases in the answer. */
+static enum status make_room(struct lease_command *command, size_t more, struct err *err)
+{
+    size_t needed = command->count + more;
+    if (command->leases && needed <= command->room)
+        return STATUS_OK;
+    size_t room = command->count ? 2 * needed : needed;
+    struct lease *leases = arena_array(command->command.arena, room, sizeof(*leases));
+    if (!leases)
+        return err_no_memory(err);
+    if (command->leases)
+        memcpy(leases, command->leases, command->count * sizeof(*leases));
+    command->leases = leases;
+    command->room = room;
+    return STATUS_OK;
+}
+
+enum status lease_give(struct engine *engine, struct lease_command *command, struct job *job,
+                       struct err *err)
+{
+    enum status status = make_room(command, 1, err);
+    if (!status)
+        status = lease_one(engine, command, job, &command->leases[command->count], err);
+    if (!status)
+        command->count++;
+    return status;
+}
+
+enum status lease_fill(struct engine *engine, struct lease_command *command, struct err *err)
+{
+    struct job *jobs = engine->candidates;
+    size_t count = engine->store->ready(engine->store, &command->query, jobs, lease_room(command));
+    enum status status = make_room(command, count, err);
+    for (size_t i = 0; !status && i < count; i++)
+        status = lease_give(engine, command, &jobs[i], err);
+    return status;
+}
+
+/* goes_before is the order of jobs across lanes: see `ready` in store.h. */
+static bool goes_before(const struct job *a, const struct job *b)
+{
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    if (a->due_at.us != b->due_at.us)
+        return a->due_at.us < b->due_at.us;
+    return a->seq < b->seq;
+}
+
+enum status lease_ahead(struct engine *engine, struct lease_command *command, const struct job *job,
+                        struct err *err)
+{
+    struct job *first = engine->candidates;
+    enum status status = STATUS_OK;
+    while (!status && lease_room(command) > 0 &&
+           engine->store->ready(engine->store, &command->query, first, 1) == 1 &&
+           goes_before(first, job))
+        status = lease_give(engine, command, first, err);
+    return status;
+}
+
+struct worker_claim lease_claim(const struct lease_command *command)
+{
+    const struct ready_query *query = &command->query;
+    return (struct worker_claim){
+        .worker_id = command->worker_id,
+        .queues = {query->queues, query->queue_count},
+        .capabilities = {query->capabilities, query->capability_count},
+        .scopes = command->scopes,
+        .permissions = command->permissions,
+    };
+}
+
 enum status lease_apply(struct engine *engine, struct lease_command *command)
 {
     struct err *err = &command->command.err;
-    struct arena *arena = command->command.arena;
+    command->leases = NULL;
+    command->count = command->room = 0;
     enum status status = envelope_name_check("worker_id", command->worker_id, ENVELOPE_ID_MAX, err);
     if (status)
         return status;
-    size_t max = command->max < LEASE_COUNT_MAX ? command->max : LEASE_COUNT_MAX;
-    struct job *jobs = engine->candidates;
-    size_t count = engine->store->ready(engine->store, &command->query, jobs, max);
-    command->leases = arena_array(arena, count, sizeof(*command->leases));
-    if (!command->leases)
-        return err_no_memory(err);
-    for (size_t i = 0; i < count; i++) {
-        status = lease_one(engine, command, &jobs[i], &command->leases[i], err);
-        if (status)
-            return status;
-    }
-    command->count = count;
+    struct worker_claim claim = lease_claim(command);
+    command->worker = workers_declare(engine->workers, &claim, engine->now);
+    if (engine->store->hinted_count(engine->store) == 0)
+        return lease_fill(engine, command, err);
+    engine->leases_open = true;
     return STATUS_OK;
 }
 
@@ -179,6 +252,7 @@ static enum status heartbeat_one(struct engine *engine, const struct heartbeat_c
     job.due_at = lease_end(engine, command->lease, &job);
     item->expires_at = job.due_at;
     item->outcome = job.flags & JOB_CANCEL_WANTED ? HEARTBEAT_CANCELLED : HEARTBEAT_EXTENDED;
+    workers_runs(engine->workers, workers_find(engine->workers, command->worker_id), job.seq);
     return engine->store->job_update(engine->store, &job, command->worker_id, err);
 }
 
@@ -186,6 +260,7 @@ enum status heartbeat_apply(struct engine *engine, struct heartbeat_command *com
 {
     enum status status = envelope_name_check("worker_id", command->worker_id, ENVELOPE_ID_MAX,
                                              &command->command.err);
+    workers_seen(engine->workers, workers_find(engine->workers, command->worker_id), engine->now);
     for (size_t i = 0; !status && i < command->count; i++)
         status = heartbeat_one(engine, command, &command->items[i], &command->command.err);
     return status;
@@ -216,18 +291,8 @@ static enum status cancel_running(struct engine *engine, struct cancel_command *
 static enum status cancel_now(struct engine *engine, struct slice actor, struct job *job,
                               struct arena *arena, struct err *err)
 {
-    struct store *store = engine->store;
     struct slice job_id;
-    enum status status = store->envelope_job_id(store, job->envelope_seq, arena, &job_id, err);
-    if (status)
-        return status;
-    job_move(job, MOVE_CANCEL);
-    struct jsonw why;
-    event_begin(engine, &why);
-    status = event_end(engine, &why, actor, job, EVENT_CANCELLED, err);
-    if (status)
-        return status;
-    return store->job_finish(store, job, job_id, engine->now, (struct slice){0}, err);
+    return job_end(engine, job, MOVE_CANCEL, actor, (struct slice){0}, arena, &job_id, err);
 }
 
 enum status cancel_apply(struct engine *engine, struct cancel_command *command)
@@ -261,12 +326,15 @@ static enum status release_one(struct engine *engine, const struct release_comma
     enum status status = lease_find(engine, lease_id, &job, err);
     if (status)
         return status;
+    workers_ended(engine->workers, job.seq, true, engine->now);
     job.attempt--;
     if (job.flags & JOB_CANCEL_WANTED)
         return cancel_now(engine, actor, &job, command->command.arena, err);
     job_move(&job, MOVE_RELEASE);
     job.due_at = engine->now;
-    job.deadline_at = INSTANT_NEVER;
+    status = assignment_end(engine, &job, command->command.arena, &job.deadline_at, err);
+    if (status)
+        return status;
     struct jsonw why;
     event_begin(engine, &why);
     jsonw_put_int(&why, "attempt", job.attempt + 1);

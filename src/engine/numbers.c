@@ -61,7 +61,8 @@ _Static_assert(LENGTH(commit_bounds_jobs) <= HISTOGRAM_BOUNDS_MAX, "buckets of c
 
 const char *attempt_outcome_name(enum attempt_outcome outcome)
 {
-    static const char *const names[ATTEMPT_OUTCOME_COUNT] = {"complete", "failed", "crashed"};
+    static const char *const names[ATTEMPT_OUTCOME_COUNT] = {"complete", "failed", "crashed",
+                                                             "unassigned", "interrupted"};
     return names[outcome];
 }
 

@@ -29,6 +29,8 @@ enum attempt_outcome {
     ATTEMPT_FAILED,  /* its worker said so */
     ATTEMPT_CRASHED, /* its lease ended without a result: a lost worker, or a run that took too long
                       */
+    ATTEMPT_UNASSIGNED,  /* no worker took it in time: it did not run */
+    ATTEMPT_INTERRUPTED, /* its worker was cut off, and said so then or later */
     ATTEMPT_OUTCOME_COUNT
 };
 

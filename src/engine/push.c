@@ -282,6 +282,8 @@ static enum status write_job(struct engine *engine, struct slice actor, struct a
         .seq = store->seq_next(store),
     };
     schedule(engine, envelope, policy, &job);
+    if (job.flags & JOB_HAS_HINTS)
+        job.deadline_at = instant_add(job.due_at, policy->assignment_timeout);
     enum status status = name_job(engine, arena, item, &job, err);
     if (!status)
         status = store->queue_number(store, envelope->queue, &job.queue, err);

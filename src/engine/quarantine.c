@@ -4,6 +4,7 @@
  * letter, with the same dlq_id, a longer history and a higher redrive_count. */
 #include "engine/internal.h"
 
+#include "core/blind.h"
 #include "core/patch.h"
 #include "core/reason.h"
 #include "core/signature.h"
@@ -58,22 +59,28 @@ static void fill_identity(struct engine *engine, struct letter *letter, const st
     letter->envelope_seq = failed->job.envelope_seq;
 }
 
-/* fill_failure derives what the last failure says of the letter. */
+/* fill_failure derives what the last failure says of the letter.  `item` is what it happened to,
+ * where that is known: its own words are no part of what went wrong. */
 static enum status fill_failure(struct letter *letter, const struct failure *failure,
-                                struct arena *arena, struct err *err)
+                                struct json item, struct arena *arena, struct err *err)
 {
+    struct failure blinded;
+    enum status status = blind_failure(failure, item, arena, &blinded, err);
+    if (status)
+        return status;
     struct buf signature;
     char fingerprint[FINGERPRINT_LEN + 1];
     buf_init(&signature, (size_t)SIGNATURE_MAX * 2);
-    signature_print(failure, &signature);
-    signature_fingerprint(failure, fingerprint);
+    signature_print(&blinded, &signature);
+    signature_fingerprint(&blinded, fingerprint);
     letter->signature = arena_dup(arena, buf_slice(&signature));
     letter->fingerprint = arena_dup(arena, (struct slice){fingerprint, FINGERPRINT_LEN});
     buf_release(&signature);
     letter->error_type = failure->error_type.len ? failure->error_type : SLICE("Unknown");
     letter->agent = failure->agent_id;
-    letter->artifacts = failure->artifacts.raw;
-    return letter->signature.ptr && letter->fingerprint.ptr ? STATUS_OK : err_no_memory(err);
+    if (!letter->signature.ptr || !letter->fingerprint.ptr)
+        return err_no_memory(err);
+    return letter_artifacts(failure, arena, &letter->artifacts, err);
 }
 
 enum status quarantine_name(struct engine *engine, struct failed *failed, struct arena *arena,
@@ -102,8 +109,12 @@ enum status quarantine_name(struct engine *engine, struct failed *failed, struct
     letter->failure_count = failed->job.attempt;
     letter->max_attempts = retry_attempts_allowed(&failed->policy, &failed->job);
     letter_judge(letter, failed->failure, &failed->decision,
-                 failed->envelope.idempotency_key.len > 0, failed->envelope.requires_human_ack);
-    return fill_failure(letter, failed->failure, arena, err);
+                 failed->envelope.idempotency_key.len > 0,
+                 failed->envelope.requires_human_ack || !failed->envelope.retry_eligible);
+    struct json item = {0};
+    if (failed->envelope.item_id.len)
+        json_get(failed->envelope.inputs, "item", &item);
+    return fill_failure(letter, failed->failure, item, arena, err);
 }
 
 /* apply_on_dead sets what the policy wants on the job's status document.  Members that it does not
@@ -255,11 +266,15 @@ static enum status import_complete(struct engine *engine, struct import_item *it
     if (letter->signature.len && letter->fingerprint.len)
         return STATUS_OK;
     struct failure failure;
+    struct slice artifacts = letter->artifacts;
     failure_init(&failure);
     failure.message = letter->reason_detail;
     if (item->attempt_count)
         failure = item->attempts[item->attempt_count - 1].failure;
-    return fill_failure(letter, &failure, arena, err);
+    enum status status = fill_failure(letter, &failure, (struct json){0}, arena, err);
+    if (artifacts.len)
+        letter->artifacts = artifacts;
+    return status;
 }
 
 static enum status import_write(struct engine *engine, struct slice actor, struct import_item *item,

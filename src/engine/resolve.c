@@ -1,9 +1,10 @@
 /* resolve.c: how a run ends: well, badly, or without a word.
  *
- *     worker's result --+-- complete --> done
+ *     worker's result --+-- complete --> done                                          (end.c)
  *                       `-- failed ----> failure_apply --+-- retry ------> scheduled
- *     lease ended ------------- crashed ------^          +-- quarantine -> dead      (quarantine.c)
- *                                                        `-- cancelled   (somebody wanted that)
+ *     lease ended ------------- crashed ------^          +-- quarantine -> dead  (quarantine.c)
+ *     worker cut off ------ interrupted ------'          `-- cancelled (somebody wanted that)
+ *      (interrupt.c)
  *
  * failure_apply is the only place that lets a job run again, and it does what retry_decide (core)
  * said. */
@@ -42,6 +43,7 @@ static enum status write_attempt(struct engine *engine, struct failed *failed, s
     buf_clear(&engine->text);
     jsonw_init(&out, &engine->text);
     failure_print(failed->failure, failed->job.attempt, &out);
+    jsonw_put_text(&out, "worker_id", failed->worker);
     jsonw_key(&out, "decision");
     jsonw_object(&out);
     put_decision(&out, failed);
@@ -90,30 +92,15 @@ static enum status retry(struct engine *engine, struct failed *failed, struct ar
     job_move(job, MOVE_RETRY);
     job->due_at = failed->decision.retry_at;
     job->deadline_at = INSTANT_NEVER;
+    if (job->flags & JOB_HAS_HINTS)
+        job->deadline_at = instant_add(job->due_at, failed->policy.assignment_timeout);
+    job->attempt_base += failed->decision.uncounted;
     struct jsonw why;
     event_begin(engine, &why);
     failure_event_put(&why, failed, arena);
     numbers_retry(engine->counted, failed->policy.name);
     enum status status = event_end(engine, &why, failed->actor, job, EVENT_RETRY_SCHEDULED, err);
     return status ? status : engine->store->job_update(engine->store, job, (struct slice){0}, err);
-}
-
-/* finish ends a live job; *job_id is its id, for the answer. */
-static enum status finish(struct engine *engine, struct job *job, enum job_move move,
-                          struct slice actor, struct slice result, struct arena *arena,
-                          struct slice *job_id, struct err *err)
-{
-    struct store *store = engine->store;
-    enum status status = store->envelope_job_id(store, job->envelope_seq, arena, job_id, err);
-    if (status)
-        return status;
-    job_move(job, move);
-    struct jsonw why;
-    event_begin(engine, &why);
-    jsonw_put_int(&why, "attempt", job->attempt);
-    const char *what = move == MOVE_COMPLETE ? EVENT_COMPLETED : EVENT_CANCELLED;
-    status = event_end(engine, &why, actor, job, what, err);
-    return status ? status : store->job_finish(store, job, *job_id, engine->now, result, err);
 }
 
 /* bury records the quarantine and moves the job there. */
@@ -159,24 +146,59 @@ static enum status load(struct engine *engine, struct failed *failed, struct are
     return status;
 }
 
+/* was_interrupted says whether a stored attempt was interrupted and retried: one without a retry,
+ * or without a decision (from elsewhere), ended its round. */
+static bool was_interrupted(const struct attempt_record *record)
+{
+    struct json failure = {0}, decision, value;
+    json_parse(record->failure, &failure, NULL);
+    json_get(failure, "interrupted", &value);
+    if (value.type != JSON_TRUE)
+        return false;
+    json_get(failure, "decision", &decision);
+    json_get(decision, "action", &value);
+    return json_string_is(value, "retry");
+}
+
+/* count_interruptions counts the attempts of this round right before this one that were interrupted
+ * too.  They are read only for an attempt that was. */
+static enum status count_interruptions(struct engine *engine, const struct failed *failed,
+                                       uint32_t *out, struct err *err)
+{
+    struct arena scratch = {0};
+    struct attempt_record *records;
+    size_t count = 0;
+    *out = 0;
+    if (!failed->failure->interrupted)
+        return STATUS_OK;
+    enum status status = engine->store->attempt_list(engine->store, failed->job.seq, &scratch,
+                                                     &records, &count, err);
+    while (!status && count > 0 && was_interrupted(&records[count - 1])) {
+        ++*out;
+        count--;
+    }
+    arena_release(&scratch);
+    return status;
+}
+
 enum status failure_apply(struct engine *engine, struct failed *failed, struct arena *arena,
                           struct err *err)
 {
+    struct retry_facts facts = {.now = engine->now, .random = seams_random_u64(engine->seams)};
     enum status status = load(engine, failed, arena, err);
+    if (!status)
+        status = count_interruptions(engine, failed, &facts.interruptions, err);
     if (status)
         return status;
-    struct retry_facts facts = {
-        .now = engine->now,
-        .random = seams_random_u64(engine->seams),
-        .has_idempotency_key = failed->envelope.idempotency_key.len > 0,
-    };
+    facts.has_idempotency_key = failed->envelope.idempotency_key.len > 0;
+    facts.not_retry_eligible = !failed->envelope.retry_eligible;
     failed->decision = retry_decide(&failed->policy, &failed->job, failed->failure, &facts);
     status = write_attempt(engine, failed, err);
     if (status)
         return status;
     if (failed->job.flags & JOB_CANCEL_WANTED)
-        return finish(engine, &failed->job, MOVE_CANCEL, failed->actor, (struct slice){0}, arena,
-                      &failed->job_id, err);
+        return job_end(engine, &failed->job, MOVE_CANCEL, failed->actor, (struct slice){0}, arena,
+                       &failed->job_id, err);
     if (failed->decision.action == DECISION_RETRY)
         return retry(engine, failed, arena, err);
     return bury(engine, failed, arena, err);
@@ -193,12 +215,18 @@ static enum status result_failed(struct engine *engine, struct resolve_command *
     struct failure failure = item->failure;
     failure.at = engine->now;
     enum status status = STATUS_OK;
-    if (!failure.agent_id.len)
-        status = engine->store->job_worker(engine->store, job->seq, arena, &failure.agent_id, err);
+    struct slice worker = {0};
+    if (!failure.agent_id.len || (job->flags & JOB_HAS_HINTS))
+        status = engine->store->job_worker(engine->store, job->seq, arena, &worker, err);
     if (status)
         return status;
+    if (!failure.agent_id.len)
+        failure.agent_id = worker;
     struct failed failed = {.job = *job, .failure = &failure, .actor = command->command.actor};
-    numbers_attempt(engine->counted, job->queue, ATTEMPT_FAILED);
+    if (!slice_eq(failure.agent_id, worker))
+        failed.worker = worker;
+    numbers_attempt(engine->counted, job->queue,
+                    failure.interrupted ? ATTEMPT_INTERRUPTED : ATTEMPT_FAILED);
     status = failure_apply(engine, &failed, arena, err);
     item->job_id = failed.job_id;
     item->state = (enum job_state)failed.job.state;
@@ -212,8 +240,8 @@ static enum status result_complete(struct engine *engine, struct resolve_command
 {
     item->state = JOB_DONE;
     numbers_attempt(engine->counted, job->queue, ATTEMPT_COMPLETE);
-    return finish(engine, job, MOVE_COMPLETE, command->command.actor, item->result,
-                  command->command.arena, &item->job_id, err);
+    return job_end(engine, job, MOVE_COMPLETE, command->command.actor, item->result,
+                   command->command.arena, &item->job_id, err);
 }
 
 enum status resolve_apply(struct engine *engine, struct resolve_command *command)
@@ -224,6 +252,7 @@ enum status resolve_apply(struct engine *engine, struct resolve_command *command
         item->status = lease_find(engine, item->lease_id, &job, &item->err);
         if (item->status)
             continue;
+        workers_ended(engine->workers, job.seq, true, engine->now);
         struct err *err = &command->command.err;
         enum status status = item->failed ? result_failed(engine, command, item, &job, err)
                                           : result_complete(engine, command, item, &job, err);
@@ -252,11 +281,18 @@ static enum status expire_one(struct engine *engine, const struct job *job, stru
         failure.error_type = SLICE("Timeout");
         failure.reason = SLICE(REASON_TIMEOUT_IN_PROGRESS);
         failure.message = SLICE("the job ran longer than its max_runtime_seconds");
-    } else {
+    } else if (job->flags & JOB_STARTED) {
         failure.given_class = CLASS_CRASHED;
         failure.error_type = SLICE("Crashed");
         failure.message = SLICE("the worker was lost: its lease ended without a result");
+    } else {
+        failure.given_class = CLASS_TIMEOUT;
+        failure.error_type = SLICE("Timeout");
+        failure.reason = SLICE(REASON_TIMEOUT_ASSIGNED);
+        failure.message =
+            SLICE("the worker never started the job: its lease ended without a heartbeat");
     }
+    workers_ended(engine->workers, job->seq, false, engine->now);
     struct failed failed = {.job = *job, .failure = &failure, .actor = ENGINE_ACTOR};
     numbers_attempt(engine->counted, job->queue, ATTEMPT_CRASHED);
     return failure_apply(engine, &failed, arena, err);

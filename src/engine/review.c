@@ -1,6 +1,7 @@
 /* review.c: what people (and, within limits, machines) do with letters.
  *
  *     dead --retry-----> recovered     the job lives again; should it die, the letter is dead again
+ *       |---held retry-> recovering    likewise; end.c settles the letter with the job
  *       |---discard----> discarded --restore--> dead
  *       |---rollback---> rolled_back   the envelope's compensation was pushed as a job of its own
  *       `---escalate---> dead          flagged: no machine may replay it
@@ -50,6 +51,8 @@ static enum status record(struct engine *engine, const struct review_command *co
     jsonw_put_text(&why, "note", command->note);
     if (replay) {
         jsonw_put_int(&why, "redrive_count", letter->job.redrive_count);
+        if (command->hold)
+            jsonw_put_bool(&why, "hold", true);
         if (replay->edited) {
             put_digest(&why, "envelope_sha256_before", replay->stored.body);
             put_digest(&why, "envelope_sha256", replay->body);
@@ -186,7 +189,9 @@ static enum status may_live(struct engine *engine, const struct envelope *envelo
                                 envelope->retry_key_hash, job_seq, err);
 }
 
-/* revive puts the job back at the end of its queue: a new round of attempts under its policy. */
+/* revive puts the job back into its queue, for a new round of attempts under its policy: at the end
+ * or, when the letter is held, at the place that it had when it was pushed, so that the items of a
+ * run come in their old order. */
 static enum status revive(struct engine *engine, const struct review_command *command,
                           struct replay *replay, struct err *err)
 {
@@ -196,8 +201,12 @@ static enum status revive(struct engine *engine, const struct review_command *co
     enum status status = STATUS_OK;
     job->state = JOB_DEAD;
     job_move(job, MOVE_REQUEUE);
-    job->due_at = engine->now;
+    job->due_at = command->hold ? job->pushed_at : engine->now;
     job->deadline_at = INSTANT_NEVER;
+    if (replay->policy.hints.raw.len) { /* dispatched jobs stand in no line */
+        job->due_at = engine->now;
+        job->deadline_at = instant_add(engine->now, replay->policy.assignment_timeout);
+    }
     job->round_at = INSTANT_NONE;
     job->attempt_base = job->attempt;
     job->attempts_max = (uint16_t)command->attempts_max;
@@ -352,16 +361,16 @@ static enum status act(struct engine *engine, const struct review_command *comma
     return status ? status : record(engine, command, letter, NULL, item->compensation, err);
 }
 
-/* settle sets the letter's state and who put it there. */
+/* settle sets the letter's state and who put it there.  One that is held has no outcome yet. */
 static void settle(struct engine *engine, const struct review_command *command,
                    struct letter *letter, enum letter_state next)
 {
-    bool ended = next != LETTER_DEAD;
     letter->state = next;
     if (command->action == REVIEW_ESCALATE)
         return;
+    bool ended = next != LETTER_DEAD && next != LETTER_RECOVERING;
     letter->recovered_at = ended ? engine->now : INSTANT_NONE;
-    letter->recovered_by = ended ? by(command) : (struct slice){0};
+    letter->recovered_by = next != LETTER_DEAD ? by(command) : (struct slice){0};
 }
 
 /* needs_review says whether only a reviewer may decide.  Anybody may ask for one: escalate. */
@@ -370,23 +379,53 @@ static bool needs_review(const struct review_command *command, const struct lett
     return command->action != REVIEW_ESCALATE && (letter->review || letter->escalated);
 }
 
+/* may_restore refuses a letter that was discarded as its job, which was on its way back, was
+ * cancelled: that job has ended. */
+static enum status may_restore(struct engine *engine, const struct review_command *command,
+                               const struct letter *letter, struct err *err)
+{
+    struct finished finished;
+    enum status status = engine->store->finished_get(engine->store, letter->job.seq,
+                                                     command->command.arena, &finished, err);
+    if (status == STATUS_OK)
+        return err_set(
+            err, STATUS_CONFLICT,
+            "its job was cancelled, which cannot be taken back: push it under another id");
+    if (status == STATUS_NOT_FOUND) {
+        err->text[0] = '\0';
+        return STATUS_OK;
+    }
+    return status;
+}
+
+/* may_act says what the letter is after the action, or why the action is refused. */
+static enum status may_act(struct engine *engine, const struct review_command *command,
+                           const struct letter *letter, enum letter_state *next, struct err *err)
+{
+    const char *why = NULL;
+    *next = letter_next(letter->state, command->action, &why);
+    if (*next == LETTER_STATE_COUNT)
+        return err_set(err, STATUS_CONFLICT, "%s", why);
+    if (command->refuse_review && needs_review(command, letter))
+        return err_set(err, STATUS_REFUSED, "the letter needs review: ask a reviewer");
+    if (*next == LETTER_RECOVERED && command->hold)
+        *next = LETTER_RECOVERING;
+    return command->action == REVIEW_RESTORE ? may_restore(engine, command, letter, err)
+                                             : STATUS_OK;
+}
+
 /* review_one acts on one letter.  A refusal is in the item; the return value is only ever a fault.
  * All that can be refused is refused before the first write. */
 static enum status review_one(struct engine *engine, const struct review_command *command,
                               struct review_item *item, struct err *err)
 {
     struct letter letter;
-    const char *why = NULL;
     enum letter_state next = LETTER_STATE_COUNT;
     enum status status = engine->store->letter_get(engine->store, item->dlq_id,
                                                    command->command.arena, &letter, err);
     if (!status) {
         item->job_id = letter.job_id;
-        next = letter_next(letter.state, command->action, &why);
-        if (next == LETTER_STATE_COUNT)
-            status = err_set(err, STATUS_CONFLICT, "%s", why);
-        else if (command->refuse_review && needs_review(command, &letter))
-            status = err_set(err, STATUS_REFUSED, "the letter needs review: ask a reviewer");
+        status = may_act(engine, command, &letter, &next, err);
     }
     if (!status)
         status = act(engine, command, item, &letter, err);

@@ -3,7 +3,8 @@
  * A lease that finds nothing ready and may wait is parked.  Every batch that may have made a job
  * ready tries the parked ones again in the order in which they came, in its own transaction: so a
  * waiting worker has the job with the commit that made it ready.  Behind them it tries its own
- * leases that found nothing, as what makes a job ready may stand behind them in the batch. */
+ * leases that found nothing, as what makes a job ready may stand behind them in the batch, and
+ * those that waited for the dispatch (dispatch.c), which comes before all of this. */
 #include "engine/internal.h"
 
 /* wants_to_wait says whether a command is a lease that found nothing and may wait. */
@@ -28,7 +29,7 @@ bool park(struct engine *engine, struct command *command)
     return true;
 }
 
-static bool wait_is_over(const struct engine *engine, const struct lease_command *lease)
+bool wait_is_over(const struct engine *engine, const struct lease_command *lease)
 {
     return !instant_before(engine->now, lease->wait_until) || atomic_load(&lease->abandoned);
 }
@@ -39,27 +40,40 @@ enum status parked_apply(struct engine *engine, struct err *err)
         struct lease_command *lease = (struct lease_command *)command;
         if (wait_is_over(engine, lease))
             continue;
-        enum status status = lease_apply(engine, lease);
-        if (status) {
-            *err = command->err;
+        enum status status = lease_fill(engine, lease, err);
+        if (status)
             return status;
-        }
     }
     return STATUS_OK;
+}
+
+/* is_open says whether a lease of the batch may have been left for the end of it. */
+static bool is_open(const struct engine *engine, const struct command *command)
+{
+    return engine->leases_open && command->kind == COMMAND_LEASE && !command->status;
 }
 
 enum status unparked_apply(struct engine *engine, struct command *batch, struct err *err)
 {
     for (struct command *command = batch; command; command = command->next) {
-        if (!wants_to_wait(command))
+        if (!wants_to_wait(command) && !is_open(engine, command))
             continue;
-        enum status status = lease_apply(engine, (struct lease_command *)command);
-        if (status) {
-            *err = command->err;
+        enum status status = lease_fill(engine, (struct lease_command *)command, err);
+        if (status)
             return status;
-        }
     }
     return STATUS_OK;
+}
+
+void command_done(struct engine *engine, struct command *command)
+{
+    struct lease_command *lease = (struct lease_command *)command;
+    if (command->kind == COMMAND_LEASE && lease->worker) {
+        workers_answered(engine->workers, lease->worker, !atomic_load(&lease->abandoned),
+                         engine->now);
+        lease->worker = NULL;
+    }
+    command->done(command);
 }
 
 void parked_undo(struct engine *engine)
@@ -82,7 +96,7 @@ void parked_answer(struct engine *engine, bool all)
             continue;
         }
         *link = command->next;
-        command->done(command);
+        command_done(engine, command);
     }
 }
 

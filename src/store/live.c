@@ -1,16 +1,21 @@
-/* live: one array of slots, four hash tables, two heaps, the ready lists, and what keeps them in
+/* live: one array of slots, four hash tables, three heaps, the ready lists, and what keeps them in
  * step.
  *
  * Where a job hangs follows from its state:
  *
- *     pending    the ready list of its lane and priority
+ *     pending    the ready list of its lane and priority; one that is dispatched (JOB_HAS_HINTS)
+ *                also the heap `assignments`, by when a worker must have it
  *     scheduled  the heap `due`, by due_at
  *     running    the heap `leases`, by due_at
  *
  * and in every state in the table by seq and by id, and in those by key when it has keys.
  *
  * Only live_put needs memory, and it takes all that it needs before it changes anything: a lane is
- * made when a job is put, whatever its state, so that coming due cannot fail. */
+ * made when a job is put, whatever its state, and so is the room in `assignments`, so that coming
+ * due cannot fail.
+ *
+ * The time to be assigned counts from when a job became pending in memory: a job that came due late
+ * has all of it, and it is not in the record (but for how long it is, deadline_at - due_at). */
 #include "store/live.h"
 
 #include "base/heap.h"
@@ -28,6 +33,8 @@ struct live {
     struct table tables[SLOT_INDEX_COUNT];
     struct heap due;
     struct heap leases;
+    struct heap assignments;
+    uint32_t hinted; /* jobs with JOB_HAS_HINTS in any state: `assignments` has room for them */
 };
 
 /* -- the hash tables --------------------------------------------------------------------------- */
@@ -123,11 +130,14 @@ struct live *live_new(void)
         table_init(&live->tables[i], &kinds[i], live);
     heap_init(&live->due, position_moved, live);
     heap_init(&live->leases, position_moved, live);
+    heap_init(&live->assignments, position_moved, live);
     return live;
 }
 
 void live_clear(struct live *live)
 {
+    live->hinted = 0;
+    heap_release(&live->assignments);
     heap_release(&live->leases);
     heap_release(&live->due);
     for (int i = 0; i < SLOT_INDEX_COUNT; i++)
@@ -191,6 +201,13 @@ bool live_capabilities_known(const struct live *live, uint32_t number)
     return number == 0 || names_set(&live->names, number);
 }
 
+const struct slice *live_capabilities_names(const struct live *live, uint32_t number, size_t *count)
+{
+    const struct set_entry *set = number ? names_set(&live->names, number) : NULL;
+    *count = set ? set->count : 0;
+    return set ? set->names : NULL;
+}
+
 uint32_t live_capabilities_max(const struct live *live)
 {
     return live->names.set_count ? live->names.set_count - 1 : 0;
@@ -211,18 +228,56 @@ static struct heap *heap_of(struct live *live, uint8_t state)
     }
 }
 
-static int64_t *count_of(struct live *live, const struct job *job)
+static bool is_hinted(const struct job *job)
 {
-    return &names_queue(&live->names, job->queue)->counts[job->state];
+    return (job->flags & JOB_HAS_HINTS) != 0;
 }
 
-/* reserve takes the memory that the tables and the lane of a job will need. */
+/* count_slot counts a slot's job among those of its queue and of its lane, or no longer. */
+static void count_slot(struct live *live, const struct slot *slot, bool in)
+{
+    int64_t *of_queue = &names_queue(&live->names, slot->job.queue)->counts[slot->job.state];
+    uint32_t *of_lane = &live->ready.lanes[slot->lane].live[slot->job.state];
+    *of_queue = in ? *of_queue + 1 : *of_queue - 1;
+    *of_lane = in ? *of_lane + 1 : *of_lane - 1;
+    if (is_hinted(&slot->job))
+        live->hinted = in ? live->hinted + 1 : live->hinted - 1;
+}
+
+/* assignment_end is when a worker must have a job that becomes pending at `now`. */
+static struct instant assignment_end(const struct job *job, struct instant now)
+{
+    if (job->deadline_at.us == INT64_MAX)
+        return INSTANT_NEVER;
+    return instant_add(now, instant_since(job->deadline_at, job->due_at));
+}
+
+/* ready_join hangs a pending job where it belongs; `until` is when a worker must have it. */
+static void ready_join(struct live *live, uint32_t number, struct instant until)
+{
+    ready_add(&live->ready, number);
+    if (is_hinted(job_at(live, number)))
+        BUG_ON(!heap_add(&live->assignments, until.us, number)); /* reserve() made the room */
+}
+
+/* ready_leave takes it out again. */
+static void ready_leave(struct live *live, uint32_t number)
+{
+    const struct slot *slot = slots_at(&live->slots, number);
+    ready_remove(&live->ready, number);
+    if (is_hinted(&slot->job))
+        heap_remove(&live->assignments, slot->position);
+}
+
+/* reserve takes the memory that the tables, the lane and the time of a job will need. */
 static bool reserve(struct live *live, const struct job *job, uint32_t *lane)
 {
     for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++)
         if (hangs_in(job, i) && !table_reserve(&live->tables[i]))
             return false;
-    *lane = ready_lane(&live->ready, job->queue, job->capabilities);
+    if (is_hinted(job) && !heap_reserve(&live->assignments, live->hinted + 1))
+        return false;
+    *lane = ready_lane(&live->ready, job->queue, job->capabilities, is_hinted(job));
     return *lane != SLOT_NONE;
 }
 
@@ -237,7 +292,7 @@ static bool add(struct live *live, const struct job *job, uint32_t lane)
     slot->lane = lane;
     slot->position = HEAP_NONE;
     if (!heap) {
-        ready_add(&live->ready, number);
+        ready_join(live, number, job->deadline_at);
     } else if (!heap_add(heap, job->due_at.us, number)) {
         slots_give(&live->slots, number);
         return false;
@@ -245,7 +300,7 @@ static bool add(struct live *live, const struct job *job, uint32_t lane)
     for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++)
         if (hangs_in(job, i))
             table_add(&live->tables[i], number);
-    ++*count_of(live, job);
+    count_slot(live, slot, true);
     return true;
 }
 
@@ -257,7 +312,7 @@ static void leave(struct live *live, uint32_t number)
     if (heap)
         heap_remove(heap, slot->position);
     else
-        ready_remove(&live->ready, number);
+        ready_leave(live, number);
 }
 
 /* change_place moves a slot to where its next job state hangs; the slot still has the earlier one.
@@ -277,13 +332,18 @@ static bool change_place(struct live *live, uint32_t number, const struct job *j
         BUG_ON(!heap_add(from, slot->job.due_at.us, number)); /* it has the room it had */
         return false;
     }
-    if (to && !heap_add(to, job->due_at.us, number))
-        return false;
-    if (from)
+    if (from) {
         heap_remove(from, slot->position);
-    else
-        ready_remove(&live->ready, number);
-    return true;
+        return true;
+    }
+    struct instant until = INSTANT_NEVER; /* a slot has one position: it leaves before it joins */
+    if (is_hinted(&slot->job))
+        until.us = live->assignments.entries[slot->position].key;
+    ready_leave(live, number);
+    if (!to || heap_add(to, job->due_at.us, number))
+        return true;
+    ready_join(live, number, until);
+    return false;
 }
 
 static bool replace(struct live *live, uint32_t number, const struct job *job, uint32_t lane)
@@ -292,7 +352,7 @@ static bool replace(struct live *live, uint32_t number, const struct job *job, u
     bool rehang[SLOT_INDEX_COUNT];
     if (!change_place(live, number, job))
         return false;
-    --*count_of(live, &slot->job);
+    count_slot(live, slot, false);
     for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++) {
         rehang[i] = hangs_in(&slot->job, i) != hangs_in(job, i);
         if (rehang[i] && hangs_in(&slot->job, i))
@@ -304,8 +364,8 @@ static bool replace(struct live *live, uint32_t number, const struct job *job, u
         if (rehang[i] && hangs_in(job, i))
             table_add(&live->tables[i], number);
     if (!heap_of(live, job->state))
-        ready_add(&live->ready, number);
-    ++*count_of(live, job);
+        ready_join(live, number, job->deadline_at);
+    count_slot(live, slot, true);
     return true;
 }
 
@@ -335,7 +395,7 @@ void live_remove(struct live *live, int64_t seq)
     for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++)
         if (hangs_in(job, i))
             table_remove(&live->tables[i], number);
-    --*count_of(live, job);
+    count_slot(live, slots_at(&live->slots, number), false);
     slots_give(&live->slots, number);
 }
 
@@ -386,12 +446,12 @@ void live_due(struct live *live, struct instant now)
     const struct heap_entry *min;
     while ((min = heap_min(&live->due)) && min->key <= now.us) {
         uint32_t number = min->handle;
-        struct job *job = &slots_at(&live->slots, number)->job;
+        struct slot *slot = slots_at(&live->slots, number);
         heap_remove(&live->due, 0);
-        --*count_of(live, job);
-        job->state = JOB_PENDING;
-        ++*count_of(live, job);
-        ready_add(&live->ready, number);
+        count_slot(live, slot, false);
+        slot->job.state = JOB_PENDING;
+        count_slot(live, slot, true);
+        ready_join(live, number, assignment_end(&slot->job, now));
     }
 }
 
@@ -415,13 +475,24 @@ size_t live_expired(struct live *live, struct instant now, struct job *out, size
 
 struct instant live_next_timer(const struct live *live)
 {
-    const struct heap_entry *due = heap_min(&live->due), *lease = heap_min(&live->leases);
+    const struct heap *heaps[] = {&live->due, &live->leases, &live->assignments};
     struct instant next = INSTANT_NEVER;
-    if (due && due->key < next.us)
-        next.us = due->key;
-    if (lease && lease->key < next.us)
-        next.us = lease->key;
+    for (size_t i = 0; i < sizeof(heaps) / sizeof(heaps[0]); i++) {
+        const struct heap_entry *min = heap_min(heaps[i]);
+        if (min && min->key < next.us)
+            next.us = min->key;
+    }
     return next;
+}
+
+/* assignments_shift moves every time to be assigned.  They keep their order, so the heap does. */
+static void assignments_shift(struct live *live, struct span by)
+{
+    for (uint32_t i = 0; i < live->assignments.count; i++) {
+        struct heap_entry *entry = &live->assignments.entries[i];
+        if (entry->key != INT64_MAX)
+            entry->key = instant_add((struct instant){entry->key}, by).us;
+    }
 }
 
 bool live_shift(struct live *live, struct span by)
@@ -437,13 +508,59 @@ bool live_shift(struct live *live, struct span by)
         if (!running && (job->flags & JOB_RUN_AT))
             continue;
         job->due_at = instant_add(job->due_at, by);
-        if (running && instant_is_set(job->deadline_at) && job->deadline_at.us != INT64_MAX)
+        if ((running || is_hinted(job)) && instant_is_set(job->deadline_at) &&
+            job->deadline_at.us != INT64_MAX)
             job->deadline_at = instant_add(job->deadline_at, by);
         if (heap_of(live, job->state))
             heap_update(heap_of(live, job->state), slot->position, job->due_at.us);
     }
+    assignments_shift(live, by);
     ready_disorder(&live->ready);
     return true;
+}
+
+/* -- dispatch ---------------------------------------------------------------------------------- */
+
+size_t live_hinted(struct live *live, const struct hinted_query *query, struct job *out, size_t max)
+{
+    return ready_look_hinted(&live->ready, query, out, max);
+}
+
+size_t live_hinted_count(const struct live *live)
+{
+    return live->ready.hinted_count;
+}
+
+size_t live_unassigned(struct live *live, struct instant now, struct job *out, size_t max)
+{
+    size_t found = 0;
+    const struct heap_entry *min;
+    while (found < max && (min = heap_min(&live->assignments)) && min->key <= now.us) {
+        const struct job *job = job_at(live, min->handle);
+        if (!live_queue_is_paused(live, job->queue))
+            out[found++] = *job;
+        heap_update(&live->assignments, 0, INT64_MAX);
+    }
+    return found;
+}
+
+struct restart {
+    struct live *live;
+    struct instant now;
+};
+
+static void restart_one(void *ctx, uint32_t number)
+{
+    const struct restart *restart = ctx;
+    const struct slot *slot = slots_at(&restart->live->slots, number);
+    heap_update(&restart->live->assignments, slot->position,
+                assignment_end(&slot->job, restart->now).us);
+}
+
+void live_assignment_restart(struct live *live, uint32_t queue, struct instant now)
+{
+    struct restart restart = {live, now};
+    ready_visit_hinted(&live->ready, queue, restart_one, &restart);
 }
 
 /* -- figures ----------------------------------------------------------------------------------- */
@@ -513,6 +630,44 @@ void live_queue_counts(const struct live *live, uint32_t queue, int64_t counts[J
     *oldest_pending = entry ? ready_oldest(&live->ready, queue) : INSTANT_NONE;
 }
 
+/* next_due_requiring is the earliest due time of the scheduled jobs that require a capability.  A
+ * heap has nothing earlier below an entry: the walk turns back at the first match, and where all is
+ * later than what was found.  Each level down adds at most one to the stack. */
+static struct instant next_due_requiring(const struct live *live, struct slice capability)
+{
+    const struct heap *heap = &live->due;
+    uint64_t stack[64] = {0};
+    struct instant next = INSTANT_NONE;
+    for (size_t depth = 1; depth > 0;) {
+        uint64_t position = stack[--depth];
+        if (position >= heap->count ||
+            (instant_is_set(next) && heap->entries[position].key >= next.us))
+            continue;
+        const struct job *job = job_at(live, heap->entries[position].handle);
+        if (names_set_has(&live->names, job->capabilities, capability)) {
+            next = job->due_at;
+            continue;
+        }
+        stack[depth++] = 2 * position + 2;
+        stack[depth++] = 2 * position + 1;
+    }
+    return next;
+}
+
+void live_requiring(const struct live *live, struct slice capability, struct requiring *out)
+{
+    *out = (struct requiring){0};
+    for (uint32_t i = 0; i < live->ready.lane_count; i++) {
+        const struct lane *lane = &live->ready.lanes[i];
+        if (!names_set_has(&live->names, lane->capabilities, capability))
+            continue;
+        for (int state = 0; state <= JOB_RUNNING; state++)
+            out->counts[state] += lane->live[state];
+    }
+    if (out->counts[JOB_SCHEDULED] > 0)
+        out->next_due = next_due_requiring(live, capability);
+}
+
 static size_t heap_memory(const struct heap *heap)
 {
     return heap->cap * sizeof(*heap->entries);
@@ -522,7 +677,7 @@ size_t live_memory(const struct live *live)
 {
     size_t total = sizeof(*live) + slots_memory(&live->slots) + names_memory(&live->names) +
                    ready_memory(&live->ready) + heap_memory(&live->due) +
-                   heap_memory(&live->leases);
+                   heap_memory(&live->leases) + heap_memory(&live->assignments);
     for (int i = 0; i < SLOT_INDEX_COUNT; i++)
         total += table_memory(&live->tables[i]);
     return total;

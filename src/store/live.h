@@ -3,7 +3,7 @@
  * Jobs are in one array of slots; every index is made of slot numbers (four bytes each):
  *   by seq, by hash of id, by hash of either key     chained hash tables
  *   ready jobs                                       a list for each lane and priority (ready.h)
- *   due times, lease ends                            a heap each
+ *   due times, lease ends, times to be assigned      a heap each
  * A lane is a queue and a set of required capabilities: a worker looks at the lanes it can serve
  * and never steps over jobs that it cannot.  Hashes can collide, so whoever finds by hash compares
  * the text that is on disk. */
@@ -38,6 +38,9 @@ bool live_capabilities_set(struct live *live, uint32_t number, const struct slic
 bool live_capabilities_find(const struct live *live, const struct slice *names, size_t count,
                             uint32_t *out);
 bool live_capabilities_known(const struct live *live, uint32_t number);
+/* live_capabilities_names borrows the names of a set until a set is added; NULL for none. */
+const struct slice *live_capabilities_names(const struct live *live, uint32_t number,
+                                            size_t *count);
 uint32_t live_capabilities_max(const struct live *live);
 
 /* -- jobs -------------------------------------------------------------------------------------- */
@@ -60,6 +63,13 @@ size_t live_expired(struct live *live, struct instant now, struct job *out, size
 struct instant live_next_timer(const struct live *live);
 bool live_shift(struct live *live, struct span by);
 
+/* Jobs that are dispatched (JOB_HAS_HINTS): see store.h. */
+size_t live_hinted(struct live *live, const struct hinted_query *query, struct job *out,
+                   size_t max);
+size_t live_hinted_count(const struct live *live); /* those that are pending */
+size_t live_unassigned(struct live *live, struct instant now, struct job *out, size_t max);
+void live_assignment_restart(struct live *live, uint32_t queue, struct instant now);
+
 /* live_page finds up to `max` jobs with a seq below `cursor` (0: any), the highest first, of one
  * state (below 0: any) and one queue (0: any).  False when memory is exhausted. */
 bool live_page(const struct live *live, int state, uint32_t queue, int64_t cursor, struct job *out,
@@ -70,6 +80,8 @@ size_t live_count(const struct live *live);
  * when the oldest of the jobs that are next in line was pushed. */
 void live_queue_counts(const struct live *live, uint32_t queue, int64_t counts[JOB_STATE_COUNT],
                        struct instant *oldest_pending);
+/* live_requiring: see `requiring` in store.h.  It looks at lanes, not at jobs, but for next_due. */
+void live_requiring(const struct live *live, struct slice capability, struct requiring *out);
 /* live_memory is the bytes that the index holds, for the figure that is promised. */
 size_t live_memory(const struct live *live);
 

@@ -268,6 +268,12 @@ bool names_set_within(const struct names *names, uint32_t number, const struct s
     return set != NULL;
 }
 
+bool names_set_has(const struct names *names, uint32_t number, struct slice capability)
+{
+    const struct set_entry *set = number ? names_set(names, number) : NULL;
+    return set && among(capability, set->names, set->count);
+}
+
 size_t names_memory(const struct names *names)
 {
     size_t total = table_memory(&names->texts_by_name) + table_memory(&names->sets_by_names) +

@@ -73,6 +73,9 @@ bool names_set_find(const struct names *names, const struct slice *capabilities,
 bool names_set_within(const struct names *names, uint32_t number, const struct slice *capabilities,
                       size_t count);
 
+/* names_set_has says whether a set has a capability. */
+bool names_set_has(const struct names *names, uint32_t number, struct slice capability);
+
 size_t names_memory(const struct names *names);
 
 #endif

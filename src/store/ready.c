@@ -11,9 +11,10 @@
 
 /* -- lanes ------------------------------------------------------------------------------------- */
 
-static uint64_t lane_key(uint32_t queue, uint32_t capabilities)
+static uint64_t lane_key(uint32_t queue, uint32_t capabilities, bool hinted)
 {
-    uint64_t key = (uint64_t)capabilities << 32 | queue;
+    /* Numbers are below NAMES_MAX, so there is a bit to spare. */
+    uint64_t key = (uint64_t)capabilities << 32 | (uint64_t)hinted << 31 | queue;
     key *= 0x9e3779b97f4a7c15u;
     return key ^ key >> 32;
 }
@@ -21,7 +22,7 @@ static uint64_t lane_key(uint32_t queue, uint32_t capabilities)
 static uint64_t lane_hash(const void *owner, uint32_t number)
 {
     const struct lane *lane = &((const struct ready *)owner)->lanes[number];
-    return lane_key(lane->queue, lane->capabilities);
+    return lane_key(lane->queue, lane->capabilities, lane->hinted);
 }
 
 static uint32_t *lane_link(const void *owner, uint32_t number)
@@ -74,7 +75,7 @@ static bool lanes_reserve(struct ready *ready)
     return ok;
 }
 
-static uint32_t lane_make(struct ready *ready, uint32_t queue, uint32_t capabilities)
+static uint32_t lane_make(struct ready *ready, uint32_t queue, uint32_t capabilities, bool hinted)
 {
     struct queue_entry *entry = names_queue(ready->names, queue);
     BUG_ON(!entry);
@@ -83,8 +84,10 @@ static uint32_t lane_make(struct ready *ready, uint32_t queue, uint32_t capabili
         return SLOT_NONE;
     uint32_t number = ready->lane_count++;
     struct lane *lane = &ready->lanes[number];
-    *lane = (struct lane){
-        .queue = queue, .capabilities = capabilities, .next_of_queue = entry->lane_first};
+    *lane = (struct lane){.queue = queue,
+                          .capabilities = capabilities,
+                          .hinted = hinted,
+                          .next_of_queue = entry->lane_first};
     for (int i = 0; i < READY_PRIORITIES; i++)
         lane->lists[i] = (struct ready_list){SLOT_NONE, SLOT_NONE, SLOT_NONE};
     entry->lane_first = number;
@@ -92,14 +95,16 @@ static uint32_t lane_make(struct ready *ready, uint32_t queue, uint32_t capabili
     return number;
 }
 
-uint32_t ready_lane(struct ready *ready, uint32_t queue, uint32_t capabilities)
+uint32_t ready_lane(struct ready *ready, uint32_t queue, uint32_t capabilities, bool hinted)
 {
-    uint64_t hash = lane_key(queue, capabilities);
+    uint64_t hash = lane_key(queue, capabilities, hinted);
     for (uint32_t at = table_first(&ready->by_key, hash); at != TABLE_NONE;
-         at = table_next(&ready->by_key, hash, at))
-        if (ready->lanes[at].queue == queue && ready->lanes[at].capabilities == capabilities)
+         at = table_next(&ready->by_key, hash, at)) {
+        const struct lane *lane = &ready->lanes[at];
+        if (lane->queue == queue && lane->capabilities == capabilities && lane->hinted == hinted)
             return at;
-    return lane_make(ready, queue, capabilities);
+    }
+    return lane_make(ready, queue, capabilities, hinted);
 }
 
 /* -- lists ------------------------------------------------------------------------------------- */
@@ -138,6 +143,7 @@ void ready_add(struct ready *ready, uint32_t number)
     if (in_order)
         list->sorted = number;
     ready->lanes[slot->lane].count++;
+    ready->hinted_count += ready->lanes[slot->lane].hinted;
 }
 
 void ready_remove(struct ready *ready, uint32_t number)
@@ -155,6 +161,7 @@ void ready_remove(struct ready *ready, uint32_t number)
     if (list->sorted == number)
         list->sorted = slot->previous;
     ready->lanes[slot->lane].count--;
+    ready->hinted_count -= ready->lanes[slot->lane].hinted;
 }
 
 void ready_disorder(struct ready *ready)
@@ -302,7 +309,7 @@ static void allow_lane(struct ready *ready, const struct ready_query *query, uin
                        uint32_t *count)
 {
     struct lane *lane = &ready->lanes[number];
-    if (lane->count == 0 || lane->stamp == ready->stamp ||
+    if (lane->count == 0 || lane->hinted || lane->stamp == ready->stamp ||
         names_queue(ready->names, lane->queue)->paused ||
         !names_set_within(ready->names, lane->capabilities, query->capabilities,
                           query->capability_count))
@@ -379,6 +386,35 @@ size_t ready_look(struct ready *ready, const struct ready_query *query, struct j
     for (int p = READY_PRIORITIES - 1; p >= 0 && found < max; p--)
         found += look_at(ready, lanes, p, out + found, max - found);
     return found;
+}
+
+size_t ready_look_hinted(struct ready *ready, const struct hinted_query *query, struct job *out,
+                         size_t max)
+{
+    size_t found = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; ready->hinted_count > 0 && i < ready->lane_count; i++) {
+        const struct lane *lane = &ready->lanes[i];
+        if (lane->count > 0 && lane->hinted && !names_queue(ready->names, lane->queue)->paused &&
+            query->wants(query->ctx, lane->queue, lane->capabilities))
+            ready->allowed[count++] = i;
+    }
+    for (int p = READY_PRIORITIES - 1; p >= 0 && found < max; p--)
+        found += look_at(ready, count, p, out + found, max - found);
+    return found;
+}
+
+void ready_visit_hinted(const struct ready *ready, uint32_t queue,
+                        void (*visit)(void *ctx, uint32_t number), void *ctx)
+{
+    for (uint32_t i = 0; ready->hinted_count > 0 && i < ready->lane_count; i++) {
+        const struct lane *lane = &ready->lanes[i];
+        if (!lane->hinted || (queue && lane->queue != queue))
+            continue;
+        for (int p = 0; p < READY_PRIORITIES; p++)
+            for (uint32_t n = lane->lists[p].head; n != SLOT_NONE; n = at(ready, n)->next)
+                visit(ctx, n);
+    }
 }
 
 struct instant ready_oldest(const struct ready *ready, uint32_t queue)

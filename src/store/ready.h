@@ -2,7 +2,8 @@
  *
  * A lane is a queue and a set of required capabilities; it has a list for each priority, ordered by
  * (due_at, seq).  A worker looks only at the lanes that it can serve, so it never steps over jobs
- * that it cannot take. */
+ * that it cannot take.  Jobs that are dispatched (JOB_HAS_HINTS) are in lanes of their own, at
+ * which no worker looks: somebody matches them with workers. */
 #ifndef LAZARET_STORE_READY_H
 #define LAZARET_STORE_READY_H
 
@@ -22,10 +23,12 @@ struct ready_list {
 
 struct lane {
     uint32_t queue, capabilities;
-    uint32_t link;          /* of the table by queue and capabilities */
-    uint32_t next_of_queue; /* another lane of the same queue */
-    uint32_t count;         /* jobs in all its lists */
-    uint64_t stamp;         /* of the last look that took it, so that it is taken once */
+    bool hinted;                    /* its jobs are dispatched */
+    uint32_t link;                  /* of the table by queue, capabilities and `hinted` */
+    uint32_t next_of_queue;         /* another lane of the same queue */
+    uint32_t count;                 /* jobs in all its lists */
+    uint32_t live[JOB_RUNNING + 1]; /* live jobs by state, in its lists or not.  Kept by live.c */
+    uint64_t stamp;                 /* of the last look that took it, so that it is taken once */
     struct ready_list lists[READY_PRIORITIES];
 };
 
@@ -34,7 +37,8 @@ struct ready {
     struct names *names;
     struct lane *lanes;
     uint32_t lane_count, lane_cap;
-    uint64_t stamp; /* of the look in progress */
+    uint32_t hinted_count; /* jobs in lanes whose jobs are dispatched */
+    uint64_t stamp;        /* of the look in progress */
     struct table by_key;
     uint32_t *allowed; /* room for every lane: those of the look in progress */
     uint32_t *heads;   /* room for every lane: the heads that are merged */
@@ -44,7 +48,7 @@ void ready_init(struct ready *ready, const struct slots *slots, struct names *na
 void ready_release(struct ready *ready); /* frees everything; empty again */
 
 /* ready_lane finds or makes the lane of a job; SLOT_NONE when memory is exhausted. */
-uint32_t ready_lane(struct ready *ready, uint32_t queue, uint32_t capabilities);
+uint32_t ready_lane(struct ready *ready, uint32_t queue, uint32_t capabilities, bool hinted);
 
 /* ready_add and ready_remove put a slot into the list of its lane and priority, and take it out. */
 void ready_add(struct ready *ready, uint32_t number);
@@ -56,6 +60,15 @@ void ready_disorder(struct ready *ready);
 /* ready_look copies up to `max` jobs that `query` allows, the first to run first. */
 size_t ready_look(struct ready *ready, const struct ready_query *query, struct job *out,
                   size_t max);
+
+/* ready_look_hinted copies up to `max` jobs to be dispatched, of the lanes that `query` wants, in
+ * the same order. */
+size_t ready_look_hinted(struct ready *ready, const struct hinted_query *query, struct job *out,
+                         size_t max);
+
+/* ready_visit_hinted calls `visit` for every slot to be dispatched of one queue (0: of all). */
+void ready_visit_hinted(const struct ready *ready, uint32_t queue,
+                        void (*visit)(void *ctx, uint32_t number), void *ctx);
 
 /* ready_oldest is the earliest pushed_at of the jobs that are first in line in a queue. */
 struct instant ready_oldest(const struct ready *ready, uint32_t queue);

@@ -58,12 +58,28 @@ static enum status load_numbers(struct sqlite_store *s, struct err *err)
     return status;
 }
 
+/* text_forget has the full-text index forget what it holds in memory.  SQLite may undo a
+ * transaction by itself, in the middle of a statement of the index, which then goes on to remember
+ * totals that it could not read (seen with 3.40): a later statement would take the index for
+ * damaged.  Undoing a transaction that touched the index makes it forget them. */
+static enum status text_forget(struct sqlite_store *s, struct err *err)
+{
+    enum status status =
+        sql_exec(s, "BEGIN IMMEDIATE; DELETE FROM letter_text WHERE rowid = 0; ROLLBACK", err);
+    if (status != STATUS_OK && !sqlite3_get_autocommit(s->db))
+        (void)sql_exec(s, "ROLLBACK", NULL);
+    s->text_stale = status != STATUS_OK;
+    return status;
+}
+
 /* load makes memory show the disk, or leaves it empty and the store unloaded. */
 static enum status load(struct sqlite_store *s, struct err *err)
 {
     live_clear(s->live);
     memset(s->hints, 0, sizeof(s->hints));
-    enum status status = sqlite_name_load(s, err);
+    enum status status = s->text_stale ? text_forget(s, err) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = sqlite_name_load(s, err);
     if (status == STATUS_OK)
         status = load_jobs(s, err);
     if (status == STATUS_OK)
@@ -130,6 +146,8 @@ static enum status sqlite_rollback(struct store *store, struct err *err)
     s->failed = false;
     if (!sqlite3_get_autocommit(s->db))
         status = sql_exec(s, "ROLLBACK", err);
+    else
+        s->text_stale = true;
     if (status == STATUS_OK)
         return load(s, err);
     live_clear(s->live);
@@ -177,6 +195,39 @@ static size_t sqlite_live_count(struct store *store)
     return live_count(sqlite_of(store)->live);
 }
 
+static void sqlite_requiring(struct store *store, struct slice capability, struct requiring *out)
+{
+    live_requiring(sqlite_of(store)->live, capability, out);
+}
+
+static size_t sqlite_hinted(struct store *store, const struct hinted_query *query, struct job *out,
+                            size_t max)
+{
+    return live_hinted(sqlite_of(store)->live, query, out, max);
+}
+
+static size_t sqlite_hinted_count(struct store *store)
+{
+    return live_hinted_count(sqlite_of(store)->live);
+}
+
+static size_t sqlite_unassigned(struct store *store, struct instant now, struct job *out,
+                                size_t max)
+{
+    return live_unassigned(sqlite_of(store)->live, now, out, max);
+}
+
+static void sqlite_assignment_restart(struct store *store, uint32_t queue, struct instant now)
+{
+    live_assignment_restart(sqlite_of(store)->live, queue, now);
+}
+
+static const struct slice *sqlite_capabilities_names(struct store *store, uint32_t number,
+                                                     size_t *count)
+{
+    return live_capabilities_names(sqlite_of(store)->live, number, count);
+}
+
 /* -- opening and closing ----------------------------------------------------------------------- */
 
 static void sqlite_close(struct store *store)
@@ -207,6 +258,11 @@ static const struct store functions = {
     .expired = sqlite_expired,
     .next_timer = sqlite_next_timer,
     .live_count = sqlite_live_count,
+    .hinted = sqlite_hinted,
+    .hinted_count = sqlite_hinted_count,
+    .unassigned = sqlite_unassigned,
+    .assignment_restart = sqlite_assignment_restart,
+    .requiring = sqlite_requiring,
     .job_insert = sqlite_job_insert,
     .job_update = sqlite_job_update,
     .job_worker = sqlite_job_worker,
@@ -237,6 +293,7 @@ static const struct store functions = {
     .letter_counts = sqlite_letter_counts,
     .letter_bounds = sqlite_letter_bounds,
     .letter_oldest = sqlite_letter_oldest,
+    .letter_run = sqlite_letter_run,
     .letter_hours = sqlite_letter_hours,
     .group_list = sqlite_group_list,
     .group_get = sqlite_group_get,
@@ -256,6 +313,7 @@ static const struct store functions = {
     .queue_paused = sqlite_queue_paused,
     .queue_list = sqlite_queue_list,
     .capabilities_number = sqlite_capabilities_number,
+    .capabilities_names = sqlite_capabilities_names,
     .policy_put = sqlite_policy_put,
     .policy_get = sqlite_policy_get,
     .policy_list = sqlite_policy_list,

@@ -81,6 +81,7 @@ enum sql {
     SQL_BOUND_OLDEST,
     SQL_BOUND_NEWEST,
     SQL_BOUND_QUEUE,
+    SQL_LETTER_RUN,
     SQL_HOUR_ADD,
     SQL_HOUR_LIST,
     SQL_GROUP_ADD,
@@ -167,6 +168,7 @@ struct sqlite_store {
     bool in_transaction; /* between begin and commit or rollback */
     bool failed;         /* a write of this transaction failed: it can only be rolled back */
     bool unloaded;       /* memory does not show the disk: nothing works until a load succeeds */
+    bool text_stale;     /* the full-text index may remember what is not so: see text_forget */
     enum status trouble; /* why sql() last returned NULL */
 
     int64_t seq_last;       /* the highest seq given to a job, a letter or an envelope */
@@ -439,6 +441,8 @@ enum status sqlite_count_change(struct sqlite_store *s, const struct letter_fact
                                 const struct letter_facts *now, bool died, struct err *err);
 enum status sqlite_letter_counts(struct store *store, struct arena *arena,
                                  struct letter_count **out, size_t *count, struct err *err);
+enum status sqlite_letter_run(struct store *store, struct slice run_id, int64_t *dead,
+                              int64_t *recovering, struct err *err);
 enum status sqlite_letter_oldest(struct store *store, struct slice queue, struct instant *oldest,
                                  struct err *err);
 enum status sqlite_letter_bounds(struct store *store, struct instant *oldest,

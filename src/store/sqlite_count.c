@@ -238,6 +238,32 @@ enum status sqlite_letter_oldest(struct store *store, struct slice queue, struct
     return status;
 }
 
+enum status sqlite_letter_run(struct store *store, struct slice run_id, int64_t *dead,
+                              int64_t *recovering, struct err *err)
+{
+    struct sqlite_store *s = sqlite_of(store);
+    int64_t counts[LETTER_RECOVERING + 1] = {0};
+    enum status status = STATUS_OK;
+    sqlite3_stmt *stmt = sql(s, SQL_LETTER_RUN,
+                             "SELECT count(*) FROM letter INDEXED BY letter_run_id"
+                             " WHERE run_id = ? AND state = ?",
+                             err);
+    if (!stmt)
+        return s->trouble;
+    for (int state = LETTER_DEAD; state <= LETTER_RECOVERING && status == STATUS_OK; state++) {
+        sql_bind_name(stmt, 1, run_id);
+        sql_bind_int(stmt, 2, state);
+        if (sql_row(s, stmt, &status, err))
+            counts[state] = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    if (status == STATUS_OK) {
+        *dead = counts[LETTER_DEAD];
+        *recovering = counts[LETTER_RECOVERING];
+    }
+    return status;
+}
+
 enum status sqlite_letter_hours(struct store *store, struct instant from, struct arena *arena,
                                 struct hour_count **out, size_t *count, struct err *err)
 {

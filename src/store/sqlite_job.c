@@ -380,12 +380,13 @@ int64_t sqlite_seq_next(struct store *store)
 enum status sqlite_shift(struct store *store, struct span by, struct err *err)
 {
     struct sqlite_store *s = sqlite_of(store);
-    /* 2 is JOB_RUNNING, 4 is JOB_RUN_AT: the same as in live_shift. */
+    /* 2 is JOB_RUNNING, 4 is JOB_RUN_AT, 128 is JOB_HAS_HINTS: the same as in live_shift. */
     /* clang-format off */
     sqlite3_stmt *stmt = sql(s, SQL_JOB_SHIFT,
         "UPDATE job SET"
         " due_at = CASE WHEN state = 2 OR (flags & 4) = 0 THEN " SATURATED("due_at") " ELSE due_at END,"
-        " deadline_at = CASE WHEN state = 2 AND deadline_at NOT IN (0, 9223372036854775807)"
+        " deadline_at = CASE WHEN (state = 2 OR (flags & 132) = 128)"
+        " AND deadline_at NOT IN (0, 9223372036854775807)"
         " THEN " SATURATED("deadline_at") " ELSE deadline_at END,"
         " round_at = CASE WHEN round_at <> 0 THEN " SATURATED("round_at") " ELSE 0 END",
         err);
@@ -398,5 +399,6 @@ enum status sqlite_shift(struct store *store, struct span by, struct err *err)
         status = sql_fail_write(s, err);
     return status;
 }
-_Static_assert(JOB_RUNNING == 2 && JOB_RUN_AT == 4, "the numbers in sqlite_shift");
+_Static_assert(JOB_RUNNING == 2 && JOB_RUN_AT == 4 && JOB_HAS_HINTS == 128,
+               "the numbers in sqlite_shift");
 _Static_assert(JOB_CANCELLED == 4, "the number in the index finished_cancelled");

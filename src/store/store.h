@@ -36,6 +36,19 @@ struct ready_query {
     size_t capability_count;
 };
 
+/* struct requiring: the live jobs that require a capability. */
+struct requiring {
+    int64_t counts[JOB_RUNNING + 1]; /* by enum job_state */
+    struct instant next_due;         /* the first of those that are scheduled; not set: none is */
+};
+
+/* struct hinted_query: which pending jobs with dispatch hints are looked for: those of the queues
+ * and sets of required capabilities, by their numbers, that `wants` accepts. */
+struct hinted_query {
+    bool (*wants)(void *ctx, uint32_t queue, uint32_t capabilities);
+    void *ctx;
+};
+
 /* struct stored_envelope: an envelope as it lies in the store. */
 struct stored_envelope {
     int64_t job_seq;
@@ -88,7 +101,8 @@ enum group_status { GROUP_OPEN, GROUP_RESOLVED, GROUP_IGNORED };
 
 #define GROUP_TREND_HOURS 24
 
-/* struct letter_group: letters with one fingerprint.  `count` is of those that are dead now. */
+/* struct letter_group: letters with one fingerprint.  `count` is of those that are open now: dead
+ * or recovering. */
 struct letter_group {
     struct slice fingerprint, signature;
     int64_t count;
@@ -165,17 +179,35 @@ struct store {
     bool (*job_by_key)(struct store *store, enum store_key which, struct slice key, uint64_t hash,
                        struct job *out, struct err *err);
     /* ready finds up to `max` pending jobs that the query allows, the highest priority first and
-     * within it the longest ready first, none of a paused queue.  They stay pending until they are
-     * updated. */
+     * within it the longest ready first, none of a paused queue and none with dispatch hints
+     * (JOB_HAS_HINTS).  They stay pending until they are updated. */
     size_t (*ready)(struct store *store, const struct ready_query *query, struct job *out,
                     size_t max);
     /* due makes scheduled jobs whose time has come pending. */
     void (*due)(struct store *store, struct instant now);
     /* expired finds up to `max` running jobs whose lease has ended by `now`. */
     size_t (*expired)(struct store *store, struct instant now, struct job *out, size_t max);
-    /* next_timer is when due() or expired() will next have something to do. */
+    /* next_timer is when due(), expired() or unassigned() will next have something to do. */
     struct instant (*next_timer)(struct store *store);
     size_t (*live_count)(struct store *store);
+
+    /* -- live jobs with dispatch hints -------------------------------------------------------- */
+
+    /* hinted finds up to `max` pending jobs with hints that the query wants, in the order of
+     * ready(), none of a paused queue. */
+    size_t (*hinted)(struct store *store, const struct hinted_query *query, struct job *out,
+                     size_t max);
+    /* hinted_count is how many pending jobs with hints there are, paused ones included. */
+    size_t (*hinted_count)(struct store *store);
+    /* unassigned finds up to `max` pending jobs with hints whose time to be given to a worker
+     * (deadline_at - due_at, from when they became pending) is over by `now`, none of a paused
+     * queue.  Each is given once: the caller fails it. */
+    size_t (*unassigned)(struct store *store, struct instant now, struct job *out, size_t max);
+    /* assignment_restart counts that time from `now`, of the jobs of one queue (0: of all).  It is
+     * for a start, a reload and a queue that goes on; nothing is written. */
+    void (*assignment_restart)(struct store *store, uint32_t queue, struct instant now);
+    /* requiring counts the live jobs that require a capability, alone or with others. */
+    void (*requiring)(struct store *store, struct slice capability, struct requiring *out);
 
     /* -- live jobs: writing ------------------------------------------------------------------ */
 
@@ -200,8 +232,8 @@ struct store {
     enum status (*job_revive)(struct store *store, const struct job *job, struct err *err);
     /* seq_next reserves the next seq: for a letter that never was a job here. */
     int64_t (*seq_next)(struct store *store);
-    /* shift moves the lease ends and retry times of live jobs (not those with JOB_RUN_AT) by `by`:
-     * the clock jumped. */
+    /* shift moves the lease ends, the retry times (not those with JOB_RUN_AT) and the times to be
+     * assigned of live jobs by `by`: the clock jumped. */
     enum status (*shift)(struct store *store, struct span by, struct err *err);
 
     /* -- envelopes, documents, attempts ------------------------------------------------------ */
@@ -274,14 +306,17 @@ struct store {
                                struct err *err);
     enum status (*letter_counts)(struct store *store, struct arena *arena,
                                  struct letter_count **out, size_t *count, struct err *err);
-    /* letter_bounds is failed_at of the oldest and newest dead letter; not set when there is none.
-     */
+    /* letter_bounds is failed_at of the oldest and newest letter that is open: dead or recovering;
+     * not set when there is none. */
     enum status (*letter_bounds)(struct store *store, struct instant *oldest,
                                  struct instant *newest, struct err *err);
-    /* letter_oldest is failed_at of the oldest letter of a queue that is dead; not set when there
+    /* letter_oldest is failed_at of the oldest letter of a queue that is open; not set when there
      * is none.  It does not depend on how many there are. */
     enum status (*letter_oldest)(struct store *store, struct slice queue, struct instant *oldest,
                                  struct err *err);
+    /* letter_run counts the letters of a run that are dead, and those that are recovering. */
+    enum status (*letter_run)(struct store *store, struct slice run_id, int64_t *dead,
+                              int64_t *recovering, struct err *err);
     enum status (*letter_hours)(struct store *store, struct instant from, struct arena *arena,
                                 struct hour_count **out, size_t *count, struct err *err);
     /* group_list lists groups, the last seen first, after `cursor` = last_seen.us (0: from the
@@ -345,6 +380,9 @@ struct store {
      * made when it is new; 0 for the empty set. */
     enum status (*capabilities_number)(struct store *store, const struct slice *names, size_t count,
                                        uint32_t *out, struct err *err);
+    /* capabilities_names borrows the names of a set until the next write: sorted, each once; NULL
+     * for the empty set. */
+    const struct slice *(*capabilities_names)(struct store *store, uint32_t number, size_t *count);
     /* policy_put appends a version of a policy. */
     enum status (*policy_put)(struct store *store, struct slice name, struct slice body,
                               struct instant now, int64_t *version, struct err *err);

@@ -152,6 +152,86 @@ static void letters_are_filtered_and_paged(void **state)
     assert_answer(api, "0.job_id", "a");
 }
 
+/* import_items takes in a run of items {"n":0}, {"n":1}, ...; each died a second after the other.
+ */
+static void import_items(struct desk *api, int count)
+{
+    struct buf body;
+    buf_init(&body, 1 << 22);
+    api->content_type = "application/x-ndjson";
+    for (int i = 0; i < count; i++) {
+        buf_addf(&body,
+                 "{\"item_id\":\"i%04d\",\"item_data\":{\"n\":%d},\"reprocess_eligible\":true,"
+                 "\"manual_review_required\":false,"
+                 "\"last_attempt\":\"2026-01-01T%02d:%02d:%02dZ\"}\n",
+                 i, i, i / 3600, i / 60 % 60, i % 60);
+        if (i % 1000 != 999 && i + 1 < count)
+            continue;
+        assert_int_equal(api_send(api, "POST", "/api/v1/dlq/import?job_id=r", buf_slice(&body)),
+                         200);
+        buf_clear(&body);
+    }
+    buf_release(&body);
+    api->content_type = NULL;
+}
+
+/* pages_of walks over all pages and checks that they are the items from `first` on, each `step`
+ * away from the one before.  It returns how many pages there were. */
+static int pages_of(struct desk *api, const char *query, int first, int step, int count)
+{
+    struct json_iter iter;
+    struct json letter, item;
+    int64_t cursor = 0, n;
+    int pages = 0, seen = 0;
+    do {
+        struct slice target =
+            arena_printf(&api->arena, "/api/v1/dlq?%s&cursor=%lld", query, (long long)cursor);
+        api_ok(api, "GET", target.ptr, "");
+        cursor = api->answer.cursor;
+        pages++;
+        json_iter_init(&iter, api->json);
+        for (; json_next(&iter, NULL, &letter); seen++) {
+            assert_true(json_get(letter, "item_data", &item) && json_get(item, "n", &item));
+            assert_true(json_int(item, &n));
+            assert_int_equal(n, first + seen * step);
+        }
+    } while (cursor != 0);
+    assert_int_equal(seen, count);
+    return pages;
+}
+
+static void an_expression_goes_over_what_it_is_not_true_for(void **state)
+{
+    struct desk *api = *state;
+    import_items(api, 5203);
+    /* item.n < 100: the last ones, after more letters than one request looks at. */
+    assert_int_equal(pages_of(api, "limit=30&filter=item.n%20%3C%20100", 99, -1, 100), 5);
+    assert_int_equal(pages_of(api, "limit=50&sort=oldest&filter=item.n%20%3C%20100", 0, 1, 100), 3);
+    /* A page that is just full, with nothing after it that the request can see. */
+    assert_int_equal(pages_of(api, "limit=10&job_id=r&filter=item.n%20%3E=%205193", 5202, -1, 10),
+                     2);
+    assert_int_equal(pages_of(api, "limit=1000&filter=item.n==5000", 5000, 1, 1), 2);
+    assert_int_equal(pages_of(api, "filter=item.n==5203", 0, 1, 0), 2);
+    assert_int_equal(
+        pages_of(api, "limit=1000&q=i0007&filter=reason%20!=%20'x'%20%26%26%20!(item.n%20==%208)",
+                 7, 1, 1),
+        1);
+    assert_int_equal(pages_of(api, "limit=1000&filter=reprocess_eligible", 5202, -1, 5203), 6);
+}
+
+static void a_wrong_expression_lists_nothing(void **state)
+{
+    struct desk *api = *state;
+    api_dead(api, "", TIMEOUT);
+    assert_int_equal(api_get(api, "/api/v1/dlq?filter=item.n%20%3D%201"), 400);
+    if (strncmp(api_text(api, "error"), "filter: ", 8) != 0)
+        fail_msg("%s", api_text(api, "error"));
+    assert_int_equal(api_get(api, "/api/v1/dlq?filter=%20"), 400);
+    api_ok(api, "GET", "/api/v1/dlq?filter=error_signature%20contains%20'timed%20out'", "");
+    assert_int_equal(api_count(api, ""), 1);
+    assert_answer(api, "0.failure_history.0.error_message", "connection timed out after 30 s");
+}
+
 static void ids_can_be_found_by_their_beginning(void **state)
 {
     struct desk *api = *state;
@@ -565,6 +645,8 @@ int main(void)
         TEST(a_letter_has_the_names_of_the_contract_in_its_order),
         TEST(an_unknown_letter_is_the_swarms_404),
         TEST(letters_are_filtered_and_paged),
+        TEST(an_expression_goes_over_what_it_is_not_true_for),
+        TEST(a_wrong_expression_lists_nothing),
         TEST(ids_can_be_found_by_their_beginning),
         TEST(stats_count_the_unrecovered),
         TEST(a_retried_letter_is_recovered_and_its_job_lives),

@@ -7,7 +7,7 @@
 static int masked_setup(void **state)
 {
     static const struct slice rules[] = {
-        {"/inputs/card", 12}, {"/inputs/*/pin", 13}, {"/failure/artifacts/core", 23}};
+        {"/inputs/card", 12}, {"/inputs/*/pin", 13}, {"/failure/artifacts/error_logs", 29}};
     if (api_setup(state) != 0)
         return -1;
     struct desk *api = *state;
@@ -46,7 +46,7 @@ static const char *dead_with_card(struct desk *api)
                     "\",\"sum\":7,\"owner\":{\"pin\":987654,\"name\":\"ada\"}}",
                     "{\"class\":\"timeout\",\"message\":\"card " CARD " was declined\","
                     "\"stack_trace\":\"pay(" CARD ", 987654)\",\"error_context\":[\"pin=987654\"],"
-                    "\"artifacts\":{\"core\":\"dump\",\"log\":\"l\"}}");
+                    "\"artifacts\":{\"error_logs\":\"dump\",\"worktree_path\":\"/w\"}}");
 }
 
 static void a_letter_is_masked_below_reviewer(void **state)
@@ -68,9 +68,9 @@ static void a_letter_is_masked_below_reviewer(void **state)
         assert_answer(api, "retry_history.0.failure_reason", "card [redacted] was declined");
         assert_answer(api, "failure_history.0.stack_trace", "pay([redacted], [redacted])");
         assert_answer(api, "failure_history.0.error_context.0", "pin=[redacted]");
-        assert_answer(api, "failure_history.0.artifacts.core", "[redacted]");
-        assert_answer(api, "worktree_artifacts.core", "[redacted]");
-        assert_answer(api, "worktree_artifacts.log", "l");
+        assert_answer(api, "failure_history.0.artifacts.error_logs", "[redacted]");
+        assert_answer(api, "worktree_artifacts.error_logs", "[redacted]");
+        assert_answer(api, "worktree_artifacts.worktree_path", "/w");
     }
 }
 
@@ -82,7 +82,7 @@ static void a_reviewer_sees_everything(void **state)
     get(api, ROLE_REVIEWER, path);
     assert_answer(api, "envelope.inputs.card", CARD);
     assert_answer(api, "failure_history.0.stack_trace", "pay(" CARD ", 987654)");
-    assert_answer(api, "worktree_artifacts.core", "dump");
+    assert_answer(api, "worktree_artifacts.error_logs", "dump");
     assert_null(strstr(seen(api), "[redacted]"));
 }
 
@@ -191,6 +191,15 @@ static void searching_in_payloads_is_for_reviewers(void **state)
     refused(api, ROLE_OPERATOR, "POST", "/api/v1/dlq/retry",
             "{\"all\":true,\"filter\":\"reason == 'x' && !(item.card contains '4')\"}",
             "filter: searching in payloads");
+    refused(api, ROLE_VIEWER, "GET", "/api/v1/dlq?filter=item.card%20contains%20'4'", "",
+            "filter: searching in payloads");
+    refused(api, ROLE_OPERATOR, "GET", "/api/v1/dlq?filter=!(error_signature%20%3E%20'b')", "",
+            "filter: searching in payloads");
+    get(api, ROLE_VIEWER, "/api/v1/dlq?filter=failure_count%20==%201");
+    assert_int_equal(api_count(api, ""), 1);
+    assert_null(strstr(seen(api), CARD));
+    get(api, ROLE_REVIEWER, "/api/v1/dlq?filter=item.card%20==%20'" CARD "'");
+    assert_int_equal(api_count(api, ""), 1);
     get(api, ROLE_REVIEWER, "/api/v1/dlq?q=" CARD);
     assert_int_equal(api_count(api, ""), 1);
     api->role = ROLE_OPERATOR;

@@ -297,19 +297,71 @@ static void a_made_up_lease_is_lost(void **state)
     }
 }
 
+/* start is the first heartbeat of a run. */
+static void start(struct world *world, const struct lease *taken)
+{
+    struct heartbeat_item item = {.lease_id = slice_of(taken->lease_id)};
+    struct heartbeat_command command = {.worker_id = SLICE("w1"), .items = &item, .count = 1};
+    assert_int_equal(run(world, &command.command, COMMAND_HEARTBEAT), STATUS_OK);
+    assert_int_equal(item.outcome, HEARTBEAT_EXTENDED);
+}
+
 static void an_expired_lease_counts_as_a_crashed_attempt(void **state)
 {
     WORLD(state);
     push(world, "{\"action\":\"a\",\"job_id\":\"J\"," TWO_RUNS "}");
-    lease(world, NULL);
+    struct lease taken = lease(world, NULL);
+    start(world, &taken);
     world_pass(world, 30000);
     assert_int_equal(job(world, "J").job.state, JOB_SCHEDULED);
+    world_pass(world, 10000);
+    taken = lease(world, NULL);
+    start(world, &taken);
+    world_pass(world, 30000);
+    struct job_row row = job(world, "J");
+    assert_int_equal(row.job.state, JOB_DEAD);
+    assert_true(slice_is(letter(world, row.dlq_id).reason, REASON_AGENT_CRASHED));
+}
+
+static void a_lease_that_ends_without_a_heartbeat_was_never_started(void **state)
+{
+    WORLD(state);
+    push(world, "{\"action\":\"a\",\"job_id\":\"J\"," TWO_RUNS "}");
+    struct lease taken = lease(world, NULL);
+    start(world, &taken);
+    world_pass(world, 30000);
     world_pass(world, 10000);
     lease(world, NULL);
     world_pass(world, 30000);
     struct job_row row = job(world, "J");
     assert_int_equal(row.job.state, JOB_DEAD);
-    assert_true(slice_is(letter(world, row.dlq_id).reason, REASON_AGENT_CRASHED));
+    struct letter dead_letter = letter(world, row.dlq_id);
+    assert_true(slice_is(dead_letter.reason, REASON_TIMEOUT_ASSIGNED));
+    assert_true(slice_is(dead_letter.reason_detail, "the worker never started the job: its lease "
+                                                    "ended without a heartbeat"));
+    assert_true(slice_is(dead_letter.agent, "w1"));
+}
+
+static void a_job_that_is_not_retry_eligible_goes_straight_to_the_quarantine(void **state)
+{
+    WORLD(state);
+    push(world, "{\"action\":\"a\",\"job_id\":\"J\",\"retry_eligible\":false}");
+    struct lease taken = lease(world, NULL);
+    struct result_item result = report_failed(world, &taken, TIMEOUT_FAILURE);
+    assert_int_equal(result.state, JOB_DEAD);
+    struct letter dead_letter = letter(world, result.dlq_id);
+    assert_true(slice_is(dead_letter.reason, REASON_NOT_RETRYABLE));
+    assert_false(dead_letter.recoverable); /* no machine tries it again either */
+    push(world, "{\"action\":\"a\",\"job_id\":\"K\",\"constraints\":{\"retry_eligible\":false}}");
+    lease(world, NULL);
+    world_pass(world, 30000);
+    struct job_row row = job(world, "K");
+    assert_int_equal(row.job.state, JOB_DEAD);
+    assert_true(slice_is(letter(world, row.dlq_id).reason, REASON_TIMEOUT_ASSIGNED));
+    push(world, "{\"action\":\"a\",\"job_id\":\"L\"}");
+    taken = lease(world, NULL);
+    result = report_failed(world, &taken, "{\"message\":\"m\",\"retry_eligible\":false}");
+    assert_int_equal(result.state, JOB_DEAD);
 }
 
 static void a_lease_survives_a_restart(void **state)
@@ -902,6 +954,8 @@ int main(void)
         TEST(a_late_result_changes_nothing),
         TEST(a_made_up_lease_is_lost),
         TEST(an_expired_lease_counts_as_a_crashed_attempt),
+        TEST(a_lease_that_ends_without_a_heartbeat_was_never_started),
+        TEST(a_job_that_is_not_retry_eligible_goes_straight_to_the_quarantine),
         TEST(a_lease_survives_a_restart),
         TEST(a_heartbeat_keeps_the_lease_and_marks_the_start),
         TEST(max_runtime_ends_a_run_that_keeps_beating),

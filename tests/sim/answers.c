@@ -97,6 +97,16 @@ static void check_push(struct model *model, struct op *op, struct instant now)
         check_push_item(model, op, &command->items[i], op->item_done[i]);
 }
 
+/* was_cut_off says whether a run that began in this batch was interrupted in it, too. */
+static bool was_cut_off(const struct model *model, const struct model_job *job, uint32_t attempt)
+{
+    const struct model_failure *last =
+        job->failure_count ? &job->failures[job->failure_count - 1] : NULL;
+
+    return job->state != MODEL_RUNNING && touched(model, job) && last && last->interrupted &&
+           last->attempt == attempt;
+}
+
 static void check_lease(struct model *model, struct op *op, struct instant now)
 {
     struct lease_command *command = (struct lease_command *)op->command;
@@ -107,6 +117,8 @@ static void check_lease(struct model *model, struct op *op, struct instant now)
         const struct lease *lease = &command->leases[i];
         struct model_job *job = model_by_id(model, lease->job_id);
 
+        if (job && was_cut_off(model, job, lease->attempt))
+            continue;
         if (!job || job->state != MODEL_RUNNING || !touched(model, job)) {
             wrong(model, op, "it leased a job that does not run", lease->job_id);
             return;
@@ -191,6 +203,20 @@ static void check_release(struct model *model, struct op *op, struct instant now
     if (op->command->status == STATUS_OK && item->status == STATUS_LEASE_LOST &&
         lease_is_good(model, item->lease_id, now))
         wrong(model, op, "a lease that is held was called lost", item->lease_id);
+}
+
+/* check_interrupt: all leases of the worker have ended, and only those. */
+static void check_interrupt(struct model *model, struct op *op, struct instant now)
+{
+    const struct interrupt_command *command = (const struct interrupt_command *)op->command;
+
+    (void)now;
+    if (command->interrupted != op->events || command->more)
+        wrong(model, op, "what was interrupted is miscounted", command->worker_id);
+    for (const struct model_job *job = model->jobs; job; job = job->next)
+        if (job->state == MODEL_RUNNING && !touched(model, job) &&
+            slice_eq(job->worker, command->worker_id))
+            wrong(model, op, "the worker has still a lease", job->id);
 }
 
 static void check_cancel(struct model *model, struct op *op, struct instant now)
@@ -289,7 +315,7 @@ void model_answers(struct model *model, struct batch *batch, struct instant now)
         [COMMAND_REVIEW] = check_review,       [COMMAND_IMPORT] = check_import,
         [COMMAND_PURGE] = check_purge,         [COMMAND_QUEUE] = check_queue,
         [COMMAND_POLICY] = check_one_event,    [COMMAND_GROUP] = check_one_event,
-        [COMMAND_READ] = check_read,
+        [COMMAND_READ] = check_read,           [COMMAND_INTERRUPT] = check_interrupt,
     };
 
     for (size_t i = 0; i < batch->count && !model->violated; i++) {

@@ -14,11 +14,11 @@
 static void draw_weights(struct plan *plan, struct rng *rng)
 {
     static const unsigned common[COMMAND_COUNT] = {
-        [COMMAND_PUSH] = 30,    [COMMAND_LEASE] = 25,  [COMMAND_HEARTBEAT] = 8,
-        [COMMAND_RESOLVE] = 25, [COMMAND_RELEASE] = 3, [COMMAND_CANCEL] = 4,
-        [COMMAND_REVIEW] = 12,  [COMMAND_IMPORT] = 3,  [COMMAND_PURGE] = 3,
-        [COMMAND_QUEUE] = 2,    [COMMAND_POLICY] = 3,  [COMMAND_GROUP] = 2,
-        [COMMAND_READ] = 2,
+        [COMMAND_PUSH] = 30,    [COMMAND_LEASE] = 25,    [COMMAND_HEARTBEAT] = 8,
+        [COMMAND_RESOLVE] = 25, [COMMAND_RELEASE] = 3,   [COMMAND_CANCEL] = 4,
+        [COMMAND_REVIEW] = 12,  [COMMAND_IMPORT] = 3,    [COMMAND_PURGE] = 3,
+        [COMMAND_QUEUE] = 2,    [COMMAND_POLICY] = 3,    [COMMAND_GROUP] = 2,
+        [COMMAND_READ] = 2,     [COMMAND_INTERRUPT] = 3,
     };
 
     for (int kind = 0; kind < COMMAND_COUNT; kind++) {
@@ -32,6 +32,8 @@ static void draw_weights(struct plan *plan, struct rng *rng)
 void plan_draw(struct plan *plan, struct rng *rng)
 {
     static const unsigned percents[] = {0, 2, 5, 10};
+    static const unsigned interrupts[] = {0, 5, 30,
+                                          95}; /* with the last, ten in a row are common */
 
     *plan = (struct plan){
         .queues = 1 + (unsigned)rng_below(rng, 3),
@@ -42,6 +44,7 @@ void plan_draw(struct plan *plan, struct rng *rng)
         .fault_percent = percents[rng_below(rng, 4)],
         .jump_percent = percents[rng_below(rng, 3)],
         .failure_percent = 20 + (unsigned)rng_below(rng, 70),
+        .interrupt_percent = interrupts[rng_below(rng, 4)],
     };
     draw_weights(plan, rng);
     if (rng_chance(rng, 10))
@@ -195,18 +198,46 @@ static void make_lease(struct history *history)
     world_trace(&history->world, "#%" PRIu64 " lease up to %zu", op->number, command->max);
 }
 
+/* worker_of is who holds a lease that draw_lease gave; a lease that nobody has is anybody's. */
+static struct slice worker_of(struct history *history, struct slice lease_id)
+{
+    for (size_t i = 0; i < history->held_count; i++)
+        if (slice_is(lease_id, history->held[i].lease_id))
+            return history->held[i].worker;
+    return draw_worker(history);
+}
+
+/* make_heartbeat: a worker keeps leases of its own, as a heartbeat tells who has the job. */
 static void make_heartbeat(struct history *history)
 {
     struct op *op = op_add(history, COMMAND_HEARTBEAT, sizeof(struct heartbeat_command), "worker");
     struct heartbeat_command *command = (struct heartbeat_command *)op->command;
+    size_t wanted = draw_count(history, 4);
+
+    command->items = arena_array(&history->batch->arena, wanted, sizeof(*command->items));
+    for (size_t i = 0; i < wanted; i++) {
+        struct slice lease_id = draw_lease(history, false);
+        struct slice worker = worker_of(history, lease_id);
+
+        if (!command->worker_id.len)
+            command->worker_id = worker;
+        if (slice_eq(worker, command->worker_id))
+            command->items[command->count++].lease_id = lease_id;
+    }
+    command->lease = span_ms(rng_range(&history->rng, 0, 60000));
+    world_trace(&history->world, "#%" PRIu64 " heartbeat %zu", op->number, command->count);
+}
+
+static void make_interrupt(struct history *history)
+{
+    struct op *op = op_add(history, COMMAND_INTERRUPT, sizeof(struct interrupt_command), "worker");
+    struct interrupt_command *command = (struct interrupt_command *)op->command;
 
     command->worker_id = draw_worker(history);
-    command->lease = span_ms(rng_range(&history->rng, 0, 60000));
-    command->count = draw_count(history, 4);
-    command->items = arena_array(&history->batch->arena, command->count, sizeof(*command->items));
-    for (size_t i = 0; i < command->count; i++)
-        command->items[i].lease_id = draw_lease(history, false);
-    world_trace(&history->world, "#%" PRIu64 " heartbeat %zu", op->number, command->count);
+    if (rng_chance(&history->rng, 30))
+        command->message = SLICE("killed, and back again");
+    world_trace(&history->world, "#%" PRIu64 " interrupt %.*s", op->number,
+                SLICE_ARG(command->worker_id));
 }
 
 static void make_resolve(struct history *history)
@@ -254,7 +285,8 @@ static void make_cancel(struct history *history)
                 SLICE_ARG(command->job_id));
 }
 
-/* make_edit: a retry may change the job, its queue, its policy and its limit. */
+/* make_edit: a retry may change the job, its queue, its policy and its limit, and hold the letter.
+ */
 static void make_edit(struct history *history, struct review_command *command)
 {
     struct rng *rng = &history->rng;
@@ -272,6 +304,7 @@ static void make_edit(struct history *history, struct review_command *command)
         command->policy = history->model.policies ? history->model.policies->name : SLICE("map");
     if (rng_chance(rng, 20))
         command->attempts_max = (uint32_t)rng_range(rng, 1, 3);
+    command->hold = rng_chance(rng, 50);
 }
 
 static void make_review(struct history *history)
@@ -440,6 +473,7 @@ void commands_make(struct history *history)
         [COMMAND_REVIEW] = make_review,       [COMMAND_IMPORT] = make_import,
         [COMMAND_PURGE] = make_purge,         [COMMAND_POLICY] = make_policy,
         [COMMAND_GROUP] = make_group,         [COMMAND_READ] = make_read,
+        [COMMAND_INTERRUPT] = make_interrupt,
     };
     const unsigned *weights = history->plan.weights;
     unsigned total = 0;

@@ -6,11 +6,14 @@
  *   leased            waiting           running    a decision allows the run; it is due
  *   started           running           running    once a run
  *   released          running           waiting    the run does not count
- *   completed         running           done       its worker said so
- *   retry-scheduled   running           waiting    the policy allows it
+ *   completed         running           done       its worker said so; a held letter is settled
+ *   retry-scheduled   running           waiting    the policy allows it; interruptions, nine in a
+ *                                                  row at most, do not count
  *   dead-lettered     running           dead       the policy forbids a retry
+ *   (these two)       waiting           likewise   a dispatched job that no worker took: counts as
+ *                                                  a run
  *   cancel-requested  running           running    once
- *   cancelled         waiting, running  cancelled  somebody asked for it
+ *   cancelled         waiting, running  cancelled  somebody asked for it; a held letter is settled
  *   requeued          dead              waiting    one decision, one replay
  *   discarded         dead              dead       the letter was dead
  *   rolled-back       dead              dead       the letter was dead

@@ -150,14 +150,17 @@ static void check_query(struct step *step)
     const struct envelope *envelope = &step->job->envelope;
     struct json_iter iter;
     struct json wanted;
+    size_t required = 0, has = 0;
     bool asked = query->queue_count == 0;
 
     for (size_t i = 0; i < query->queue_count; i++)
         asked = asked || slice_eq(query->queues[i], envelope->queue);
     json_iter_init(&iter, envelope->required_capabilities);
-    while (!step->job->imported && json_next(&iter, NULL, &wanted))
-        asked = asked && has_capability(query, wanted);
-    if (!asked)
+    for (; !step->job->imported && json_next(&iter, NULL, &wanted); required++)
+        has += has_capability(query, wanted);
+    /* The hints of the histories ask for all of it first, and then for half. */
+    bool half = model_dispatched(step->job) && step->job->attempt > step->job->attempt_base;
+    if (!asked || (half ? 2 * has : has) < required)
         fold_wrong(step, "the worker did not ask for this queue, or cannot do this");
 }
 
@@ -176,6 +179,7 @@ void fold_leased(struct step *step)
     if (instant_before(step->event->at, job->not_before) && !job->was_due)
         fold_wrong(step, "it is not due yet");
     job->state = MODEL_RUNNING;
+    job->worker = fold_why_text(step, "worker_id");
     job->attempt++;
     if (job->attempt - job->attempt_base > job->permitted)
         fold_wrong(step, "no recorded decision allows this run");
@@ -205,6 +209,25 @@ void fold_released(struct step *step)
     job->not_before = INSTANT_NONE;
 }
 
+/* settle_letter: the end of the job is the end of the wait of a letter that is held, and the event
+ * says so; any other letter stays as it is. */
+static void settle_letter(struct step *step, enum letter_state outcome, struct slice by)
+{
+    struct model_job *job = step->job;
+    bool held = job->has_letter && job->letter == LETTER_RECOVERING;
+
+    if (!slice_eq(fold_why_text(step, "dlq_id"), held ? job->dlq_id : (struct slice){0}))
+        fold_wrong(step, "it names a letter that it does not settle, or does not name its own");
+    if (!held)
+        return;
+    job->letter = outcome;
+    if (by.len)
+        job->settled_by = arena_dup(&step->model->arena, by);
+    if (!slice_is(fold_why_text(step, "letter"), letter_state_name(outcome)) ||
+        !slice_eq(fold_why_text(step, "by"), job->settled_by))
+        fold_wrong(step, "what it says of its letter is not so");
+}
+
 void fold_completed(struct step *step)
 {
     if (step->job->state != MODEL_RUNNING)
@@ -217,6 +240,7 @@ void fold_completed(struct step *step)
             step->job->result = arena_dup(&step->model->arena, item->result);
     }
     step->job->state = MODEL_DONE;
+    settle_letter(step, LETTER_RECOVERED, (struct slice){0});
 }
 
 /* ---- failing --------------------------------------------------------------------------------- */
@@ -227,22 +251,30 @@ void fold_add_failure(struct step *step, uint32_t attempt, struct slice message)
 
     job->failures =
         fold_grow(job->failures, job->failure_count, &job->failure_cap, sizeof(*job->failures));
-    job->failures[job->failure_count++] =
-        (struct model_failure){attempt, arena_dup(&step->model->arena, message)};
+    job->failures[job->failure_count++] = (struct model_failure){
+        .attempt = attempt, .message = arena_dup(&step->model->arena, message)};
 }
 
-/* add_failure notes the failed run: the worker's words, or none when it was lost. */
-static void add_failure(struct step *step, const struct failure *failure)
+/* check_worker says that the worker that was cut off had the job. */
+static void check_worker(struct step *step)
 {
-    fold_add_failure(step, step->job->attempt, failure ? failure->message : (struct slice){0});
+    const struct interrupt_command *command = (struct interrupt_command *)step->op->command;
+
+    if (!slice_eq(command->worker_id, step->job->worker))
+        fold_wrong(step, "another worker has it, which was not cut off");
 }
 
-/* failure_of is the failure that a worker reported; NULL: its lease ended. */
+/* failure_of is the failure that a worker reported; NULL: its lease ended, or its worker was cut
+ * off. */
 static const struct failure *failure_of(struct step *step)
 {
     if (!step->op) {
         if (instant_before(step->event->at, step->job->lease_until))
             fold_wrong(step, "its lease has not ended yet");
+        return NULL;
+    }
+    if (step->op->command->kind == COMMAND_INTERRUPT) {
+        check_worker(step);
         return NULL;
     }
     if (!fold_by(step, COMMAND_RESOLVE))
@@ -253,12 +285,43 @@ static const struct failure *failure_of(struct step *step)
     return item ? &item->failure : NULL;
 }
 
-/* must_die says what the policy makes of a failure, by the words of INTERFACES 3. */
-static bool must_die(struct step *step, const struct failure *failure)
+static bool is_interrupted(const struct step *step, const struct failure *failure)
+{
+    return failure ? failure->interrupted
+                   : step->op && step->op->command->kind == COMMAND_INTERRUPT;
+}
+
+/* is_uncounted says whether a failure is an interruption that does not count: not the tenth in a
+ * row since the job was pushed, brought back or failed otherwise. */
+static bool is_uncounted(const struct step *step, const struct failure *failure)
 {
     const struct model_job *job = step->job;
+    size_t row = 0;
 
-    if (job->attempt - job->attempt_base >= model_allowed(step->model, job))
+    while (row < job->failure_count) {
+        const struct model_failure *before = &job->failures[job->failure_count - 1 - row];
+
+        if (!before->interrupted || before->fatal)
+            break;
+        row++;
+    }
+    return is_interrupted(step, failure) && row < 9;
+}
+
+/* add_failure notes the failed run: the worker's words, or none when it was lost. */
+static void add_failure(struct step *step, const struct failure *failure, bool fatal)
+{
+    struct model_job *job = step->job;
+
+    fold_add_failure(step, job->attempt, failure ? failure->message : (struct slice){0});
+    job->failures[job->failure_count - 1].interrupted = is_interrupted(step, failure);
+    job->failures[job->failure_count - 1].fatal = fatal;
+}
+
+/* is_forbidden says whether the failure itself forbids a retry, by the words of INTERFACES 3. */
+static bool is_forbidden(const struct model_job *job, const struct failure *failure)
+{
+    if (!job->envelope.retry_eligible)
         return true;
     if (!failure)
         return false;
@@ -266,10 +329,42 @@ static bool must_die(struct step *step, const struct failure *failure)
            (failure->side_effects > EFFECTS_NONE && !job->envelope.idempotency_key.len);
 }
 
+/* must_die says what the policy makes of a failure. */
+static bool must_die(struct step *step, const struct failure *failure)
+{
+    const struct model_job *job = step->job;
+
+    if (is_forbidden(job, failure))
+        return true;
+    return !is_uncounted(step, failure) &&
+           job->attempt - job->attempt_base >= model_allowed(step->model, job);
+}
+
+/* begin_unassigned counts the run of a job that is dispatched and that no worker took in time: it
+ * fails without having been leased. */
+static void begin_unassigned(struct step *step)
+{
+    struct model_job *job = step->job;
+
+    if (job->state != MODEL_WAITING || step->op || !model_dispatched(job))
+        return;
+    if (model_queue_paused(step->model, job->envelope.queue))
+        fold_wrong(step, "its queue is paused");
+    if (instant_before(step->event->at, job->not_before) && !job->was_due)
+        fold_wrong(step, "it is not due yet");
+    job->attempt++;
+    if (job->attempt - job->attempt_base > job->permitted)
+        fold_wrong(step, "no recorded decision allows this run");
+    job->state = MODEL_RUNNING;
+    job->lease_id = (struct slice){0};
+    job->lease_until = INSTANT_NONE;
+}
+
 void fold_retry(struct step *step)
 {
     struct model_job *job = step->job;
 
+    begin_unassigned(step);
     if (job->state != MODEL_RUNNING)
         fold_wrong(step, "only a job that runs can fail");
     if (job->cancel_wanted)
@@ -277,10 +372,16 @@ void fold_retry(struct step *step)
     const struct failure *failure = failure_of(step);
     if (must_die(step, failure))
         fold_wrong(step, "its policy does not allow a retry");
-    add_failure(step, failure);
+    bool uncounted = is_uncounted(step, failure);
+    if (uncounted != slice_is(fold_why_text(step, "rule"), "interrupted"))
+        fold_wrong(step, "an interruption counts, or another failure does not");
+    add_failure(step, failure, false);
     job->state = MODEL_WAITING;
+    job->attempt_base += uncounted;
     job->permitted = job->attempt - job->attempt_base + 1;
     job->not_before = fold_why_instant(step, "next_retry_at");
+    if (uncounted && job->not_before.us != step->event->at.us)
+        fold_wrong(step, "an interrupted run is not retried at once");
     job->not_before_is_fixed = job->was_due = false;
 }
 
@@ -289,6 +390,7 @@ void fold_dead(struct step *step)
     struct model_job *job = step->job;
     struct slice dlq_id = fold_why_text(step, "dlq_id");
 
+    begin_unassigned(step);
     if (job->state != MODEL_RUNNING)
         fold_wrong(step, "only a job that runs can die");
     const struct failure *failure = failure_of(step);
@@ -296,11 +398,12 @@ void fold_dead(struct step *step)
         fold_wrong(step, "its policy allows a retry");
     if (job->has_letter && !slice_eq(job->dlq_id, dlq_id))
         fold_wrong(step, "it has another letter already");
-    add_failure(step, failure);
+    add_failure(step, failure, true);
     job->state = MODEL_DEAD;
     job->has_letter = true;
     job->dlq_id = dlq_id;
     job->letter = LETTER_DEAD;
+    job->settled_by = (struct slice){0};
     job->escalated = false;
 }
 
@@ -310,6 +413,7 @@ void fold_cancel_wanted(struct step *step)
     if (step->job->state != MODEL_RUNNING || step->job->cancel_wanted)
         fold_wrong(step, "only a job that runs can be asked to stop, once");
     step->job->cancel_wanted = true;
+    step->job->cancelled_by = arena_dup(&step->model->arena, step->event->actor);
 }
 
 void fold_cancelled(struct step *step)
@@ -327,6 +431,8 @@ void fold_cancelled(struct step *step)
     if (given_back)
         job->attempt--;
     else if (job->state == MODEL_RUNNING)
-        add_failure(step, failure_of(step));
+        add_failure(step, failure_of(step), false);
+    settle_letter(step, LETTER_DISCARDED,
+                  job->state == MODEL_RUNNING ? job->cancelled_by : step->event->actor);
     job->state = MODEL_CANCELLED;
 }

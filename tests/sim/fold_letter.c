@@ -58,6 +58,11 @@ static void check_letter(struct step *step, enum letter_state state)
         fold_wrong(step, "its letter is not in a state that allows this");
 }
 
+static void settled_by(struct step *step)
+{
+    step->job->settled_by = arena_dup(&step->model->arena, step->event->actor);
+}
+
 void fold_requeued(struct step *step)
 {
     struct model_job *job = step->job;
@@ -73,7 +78,10 @@ void fold_requeued(struct step *step)
     if (!edited && !slice_eq(before, job->body_now))
         fold_wrong(step, "its payload changed without an edit");
     job->state = MODEL_WAITING;
-    job->letter = LETTER_RECOVERED;
+    job->letter = command->hold ? LETTER_RECOVERING : LETTER_RECOVERED;
+    if (command->hold != (fold_why(step, "hold").type == JSON_TRUE))
+        fold_wrong(step, "it does not say whether the letter is held");
+    settled_by(step);
     job->escalated = false;
     job->attempt_base = job->attempt;
     job->permitted = 1;
@@ -89,6 +97,7 @@ void fold_discarded(struct step *step)
     check_letter(step, LETTER_DEAD);
     review_of(step, REVIEW_DISCARD);
     step->job->letter = LETTER_DISCARDED;
+    settled_by(step);
 }
 
 void fold_rolled_back(struct step *step)
@@ -96,6 +105,7 @@ void fold_rolled_back(struct step *step)
     check_letter(step, LETTER_DEAD);
     review_of(step, REVIEW_ROLLBACK);
     step->job->letter = LETTER_ROLLED_BACK;
+    settled_by(step);
 }
 
 void fold_escalated(struct step *step)
@@ -110,6 +120,7 @@ void fold_restored(struct step *step)
     check_letter(step, LETTER_DISCARDED);
     review_of(step, REVIEW_RESTORE);
     step->job->letter = LETTER_DEAD;
+    step->job->settled_by = (struct slice){0};
 }
 
 void fold_purged(struct step *step)

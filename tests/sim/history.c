@@ -24,6 +24,15 @@
 
 /* ---- what the engine tells ------------------------------------------------------------------- */
 
+/* seen_dup copies a text of an event.  An allocation that is to fail once may be this one, which is
+ * not the engine's. */
+static struct slice seen_dup(struct history *history, struct slice text)
+{
+    struct slice copy = arena_dup(&history->seen_arena, text);
+
+    return copy.ptr ? copy : arena_dup(&history->seen_arena, text);
+}
+
 static void watch(void *ctx, const struct event *event)
 {
     struct history *history = ctx;
@@ -36,9 +45,9 @@ static void watch(void *ctx, const struct event *event)
     }
     struct event *copy = &history->seen[history->seen_count++];
     *copy = *event;
-    copy->actor = arena_dup(&history->seen_arena, event->actor);
-    copy->what = arena_dup(&history->seen_arena, event->what);
-    copy->why = arena_dup(&history->seen_arena, event->why);
+    copy->actor = seen_dup(history, event->actor);
+    copy->what = seen_dup(history, event->what);
+    copy->why = seen_dup(history, event->why);
 }
 
 static void forget_seen(struct history *history)
@@ -162,6 +171,7 @@ static void batch_keep_leases(struct history *history)
                                                        : rng_below(&history->rng, HELD_MAX);
 
             memcpy(history->held[at].lease_id, lease->leases[k].lease_id, LEASE_ID_SIZE);
+            history->held[at].worker = arena_dup(&history->model.arena, lease->worker_id);
             world_trace(&history->world, "leased %.*s: %s", SLICE_ARG(lease->leases[k].job_id),
                         lease->leases[k].lease_id);
         }

@@ -29,13 +29,15 @@ struct plan {
     unsigned crash_percent;          /* of the steps */
     unsigned fault_percent;
     unsigned jump_percent;
-    unsigned failure_percent; /* of the results */
+    unsigned failure_percent;   /* of the results */
+    unsigned interrupt_percent; /* of the failures */
     struct engine_config engine;
 };
 
 /* struct held: a lease that a worker believes to have. */
 struct held {
     char lease_id[LEASE_ID_SIZE];
+    struct slice worker; /* in the model's arena */
 };
 
 struct history {

@@ -15,6 +15,11 @@ struct shelf {
     size_t count;
 };
 
+static bool is_open(const struct letter *letter)
+{
+    return letter->state == LETTER_DEAD || letter->state == LETTER_RECOVERING;
+}
+
 static void check_letter(struct inspection *in, const struct letter *letter)
 {
     const struct model_job *job = model_by_letter(in->model, letter->dlq_id);
@@ -32,8 +37,13 @@ static void check_letter(struct inspection *in, const struct letter *letter)
         inspect_wrong(in, job, "its letter is escalated, or is not");
     if (job->state == MODEL_DEAD && letter->failure_count != job->failure_count)
         inspect_wrong(in, job, "its letter miscounts the failures");
-    if (letter->state == LETTER_RECOVERED && !letter->recovered_by.len)
-        inspect_wrong(in, job, "its letter does not say who brought it back");
+    if (!slice_eq(letter->recovered_by, job->settled_by))
+        inspect_wrong(in, job, "its letter does not say who brought it to its state");
+    if (instant_is_set(letter->recovered_at) != !is_open(letter))
+        inspect_wrong(in, job, "its letter was settled, or was not, and has a time for it");
+    if (letter->state == LETTER_RECOVERING && job->state != MODEL_WAITING &&
+        job->state != MODEL_RUNNING)
+        inspect_wrong(in, job, "its letter waits for the outcome of a job that is not live");
 }
 
 /* read_shelf pages through all letters, and finds each again by its id and by its job. */
@@ -120,7 +130,7 @@ static void check_groups(struct inspection *in, const struct shelf *shelf)
 {
     struct letter_group *groups;
     size_t count = 0;
-    int64_t sum = 0, dead = 0;
+    int64_t sum = 0, open = 0;
 
     if (inspect_failed(in,
                        in->store->group_list(in->store, in->model->world->wall, 0, 1000, &in->arena,
@@ -128,21 +138,21 @@ static void check_groups(struct inspection *in, const struct shelf *shelf)
                        "groups"))
         return;
     for (size_t k = 0; k < shelf->count; k++)
-        dead += shelf->letters[k].state == LETTER_DEAD;
+        open += is_open(&shelf->letters[k]);
     for (size_t i = 0; i < count; i++) {
         int64_t recount = 0;
 
         for (size_t k = 0; k < shelf->count; k++)
-            recount += shelf->letters[k].state == LETTER_DEAD &&
+            recount += is_open(&shelf->letters[k]) &&
                        slice_eq(shelf->letters[k].fingerprint, groups[i].fingerprint);
         sum += groups[i].count;
         if (recount != groups[i].count)
             model_violated(in->model, "group %.*s counts %" PRId64 " letters, a recount %" PRId64,
                            SLICE_ARG(groups[i].fingerprint), groups[i].count, recount);
     }
-    if (sum != dead)
-        model_violated(in->model, "groups count %" PRId64 " letters, and %" PRId64 " are dead", sum,
-                       dead);
+    if (sum != open)
+        model_violated(in->model, "groups count %" PRId64 " letters, and %" PRId64 " are open", sum,
+                       open);
 }
 
 /* check_queue compares a queue's counts of live jobs and its pause with the model's. */

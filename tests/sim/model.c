@@ -85,10 +85,18 @@ void model_time(struct model *model, struct instant now, bool timely)
     }
 }
 
+bool model_dispatched(const struct model_job *job)
+{
+    struct json hints;
+
+    return json_get(job->envelope.policy_inline, "hints", &hints);
+}
+
 const struct model_job *model_ready(const struct model *model, struct instant now)
 {
     for (const struct model_job *job = model->jobs; job; job = job->next)
-        if (job->state == MODEL_WAITING && !instant_before(now, job->not_before))
+        if (job->state == MODEL_WAITING && !instant_before(now, job->not_before) &&
+            !model_dispatched(job))
             return job;
     return NULL;
 }

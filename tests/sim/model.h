@@ -45,6 +45,8 @@ enum model_state {
 struct model_failure {
     uint32_t attempt;
     struct slice message; /* empty: the engine's own (a lost worker) */
+    bool interrupted;     /* its runner was cut off */
+    bool fatal;           /* the job died of it */
 };
 
 /* struct model_job: everything the model holds true of one job.  Slices lie in the model's arena.
@@ -58,12 +60,14 @@ struct model_job {
     struct slice result;      /* done: what its worker handed back */
     enum model_state state;
     uint32_t attempt;      /* runs begun and not given back */
-    uint32_t attempt_base; /* of these, before the last replay */
+    uint32_t attempt_base; /* of these, before the last replay, or interrupted and not counted */
     uint32_t permitted;    /* runs of this round that a recorded decision allows */
     uint32_t attempts_max; /* a reviewer's limit for this round; 0: the policy's */
     uint32_t redrives;
     bool started; /* the first heartbeat of this run was recorded */
     bool cancel_wanted;
+    struct slice cancelled_by;  /* who wanted that */
+    struct slice worker;        /* running: who has it */
     struct slice lease_id;      /* running: empty when the answer was lost in a crash */
     struct slice lease_before;  /* the lease before that one */
     struct instant lease_until; /* running: when it may expire; not set: not known */
@@ -73,6 +77,7 @@ struct model_job {
     bool has_letter;
     struct slice dlq_id;
     enum letter_state letter;
+    struct slice settled_by; /* who brought the letter to that state; dead: nobody */
     bool escalated;
     bool imported;
     bool foreign;
@@ -135,7 +140,12 @@ const char *model_state_name(enum model_state state);
  * reason to let its timers rest, so every lease that has ended must have been noticed. */
 void model_time(struct model *model, struct instant now, bool timely);
 
-/* model_ready finds a job that waits although it may run; NULL: none. */
+/* model_dispatched says whether a job is given to the worker that fits, not to the first: its
+ * policy has hints. */
+bool model_dispatched(const struct model_job *job);
+
+/* model_ready finds a job that waits although it may run; NULL: none.  One that is dispatched may
+ * wait for somebody better. */
 const struct model_job *model_ready(const struct model *model, struct instant now);
 
 /* model_allowed is how many runs a round of the job may have by the policy that is in force. */

@@ -30,6 +30,13 @@ static void put_policy(struct history *history, struct jsonw *w)
         jsonw_put_str(w, "backoff_strategy", strategies[rng_below(rng, 4)]);
         jsonw_put_double(w, "initial_delay_seconds", (double)rng_below(rng, 5000) / 1000);
         jsonw_put_bool(w, "jitter", rng_chance(rng, 50));
+        if (rng_chance(rng, 30)) { /* the job is dispatched: see fold_job.c */
+            jsonw_put_raw(w, "hints",
+                          SLICE("[{\"match\":\"best\"},"
+                                "{\"match\":\"broadened\",\"min_match\":0.5}]"));
+            jsonw_put_double(w, "assignment_timeout_seconds",
+                             (double)rng_range(rng, 1, 40000) / 1000);
+        }
         jsonw_object_end(w);
     }
 }
@@ -66,6 +73,8 @@ static void put_constraints(struct history *history, struct jsonw *w, bool has_k
         jsonw_put_int(w, "max_runtime_seconds", rng_range(rng, 1, 40));
     if (rng_chance(rng, 10))
         jsonw_put_bool(w, "requires_human_ack", true);
+    if (rng_chance(rng, 5))
+        jsonw_put_bool(w, "retry_eligible", false);
     jsonw_object_end(w);
 }
 
@@ -202,6 +211,8 @@ void payload_failure(struct history *history, struct arena *arena, struct failur
         out->http_status = statuses[rng_below(rng, sizeof(statuses) / sizeof(statuses[0]))];
         out->error_type = slice_of(types[kind]);
     }
+    if (rng_chance(rng, history->plan.interrupt_percent))
+        out->interrupted = true;
     if (rng_chance(rng, 10))
         out->retryable = rng_chance(rng, 50) ? YES : NO;
     if (rng_chance(rng, 10))

@@ -287,6 +287,41 @@ static void the_oldest_of_a_queue_is_one_of_its_dead(void **state)
     assert_int_equal(oldest(place, "mail"), 0);
 }
 
+static void assert_run(struct place *place, const char *run_id, int64_t dead_, int64_t recovering)
+{
+    int64_t counts[2] = {-1, -1};
+    assert_ok(place, place->store->letter_run(place->store, slice_of(run_id), &counts[0],
+                                              &counts[1], &place->err));
+    assert_int_equal(counts[0], dead_);
+    assert_int_equal(counts[1], recovering);
+}
+
+static void the_open_letters_of_a_run_are_counted(void **state)
+{
+    struct place *place = *state;
+    struct letter letters[6];
+    static const char *const ids[] = {"l0", "l1", "l2", "l3", "l4", "l5"};
+    static const enum letter_state states[] = {LETTER_DEAD,       LETTER_DEAD,
+                                               LETTER_RECOVERING, LETTER_RECOVERED,
+                                               LETTER_DISCARDED,  LETTER_DEAD};
+    assert_run(place, "run-9", 0, 0);
+    for (size_t i = 0; i < 6; i++)
+        letters[i] = dead(place, ids[i], NOON + (int64_t)i);
+    begin(place);
+    for (size_t i = 0; i < 6; i++) {
+        letters[i].run_id = i < 5 ? SLICE("run-9") : SLICE("run-10");
+        letters[i].state = states[i];
+        put(place, &letters[i], NULL, false);
+    }
+    commit(place);
+    assert_run(place, "run-9", 2, 1);
+    assert_run(place, "run-10", 1, 0);
+    assert_run(place, "run", 0, 0);
+    assert_run(place, "", 0, 0);
+    reopen(place);
+    assert_run(place, "run-9", 2, 1);
+}
+
 static void deaths_are_counted_by_the_hour_and_reviews_are_not(void **state)
 {
     struct place *place = *state;
@@ -352,6 +387,7 @@ struct cases letter_cases(void)
         CASE(counts_follow_every_change),
         CASE(bounds_are_of_the_letters_that_are_dead),
         CASE(the_oldest_of_a_queue_is_one_of_its_dead),
+        CASE(the_open_letters_of_a_run_are_counted),
         CASE(deaths_are_counted_by_the_hour_and_reviews_are_not),
         CASE(ids_that_begin_alike_are_offered),
     };

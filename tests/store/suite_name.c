@@ -117,6 +117,66 @@ static void a_set_of_capabilities_has_one_number_in_any_order(void **state)
     commit(place);
 }
 
+/* needs is a job of a queue that requires the capabilities; within a transaction. */
+static struct job needs(struct place *place, const char *queue_name, const char *job_id,
+                        const struct slice *capabilities, size_t count, enum job_state state)
+{
+    struct job job = job_on(place, queue_name, job_id);
+    job.capabilities = set(place, capabilities, count);
+    job.state = (uint8_t)state;
+    return job;
+}
+
+static void assert_requiring(struct place *place, const char *capability, int64_t pending,
+                             int64_t scheduled, int64_t running, int64_t next_due)
+{
+    struct requiring found = {.next_due = at(1)};
+    place->store->requiring(place->store, slice_of(capability), &found);
+    assert_int_equal(found.counts[JOB_PENDING], pending);
+    assert_int_equal(found.counts[JOB_SCHEDULED], scheduled);
+    assert_int_equal(found.counts[JOB_RUNNING], running);
+    assert_int_equal(found.next_due.us, next_due);
+}
+
+static void live_jobs_are_counted_by_a_capability_that_they_require(void **state)
+{
+    struct place *place = *state;
+    const struct slice gpu[] = {SLICE("gpu")}, both[] = {SLICE("gpu"), SLICE("net")};
+    assert_requiring(place, "gpu", 0, 0, 0, 0);
+    begin(place);
+    insert(place, job_on(place, "q", "any"), "any");
+    struct job first = insert(place, needs(place, "q", "a", gpu, 1, JOB_PENDING), "a");
+    insert(place, needs(place, "r", "b", both, 2, JOB_PENDING), "b");
+    struct job early = needs(place, "q", "c", gpu, 1, JOB_SCHEDULED);
+    struct job late = needs(place, "q", "d", both, 2, JOB_SCHEDULED);
+    struct job other = job_on(place, "q", "e");
+    early.due_at = at(NOON + 2 * SECOND);
+    late.due_at = at(NOON + 3 * SECOND);
+    other.state = JOB_SCHEDULED;
+    other.due_at = at(NOON + SECOND);
+    insert(place, late, "d");
+    early = insert(place, early, "c");
+    insert(place, other, "e");
+    insert(place, needs(place, "q", "f", gpu, 1, JOB_RUNNING), "f");
+    commit(place);
+    for (int i = 0; i < 2; i++) {
+        assert_requiring(place, "gpu", 2, 2, 1, NOON + 2 * SECOND);
+        assert_requiring(place, "net", 1, 1, 0, NOON + 3 * SECOND);
+        assert_requiring(place, "gp", 0, 0, 0, 0);
+        assert_requiring(place, "", 0, 0, 0, 0);
+        reopen(place);
+    }
+    begin(place);
+    first.state = JOB_RUNNING;
+    update(place, &first, "w");
+    finish(place, early, "c", NOON);
+    assert_requiring(place, "gpu", 1, 1, 2, NOON + 3 * SECOND);
+    rollback(place);
+    assert_requiring(place, "gpu", 2, 2, 1, NOON + 2 * SECOND);
+    place->store->due(place->store, at(NOON + 2 * SECOND));
+    assert_requiring(place, "gpu", 3, 1, 1, NOON + 3 * SECOND);
+}
+
 static void every_version_of_a_policy_is_kept(void **state)
 {
     struct place *place = *state;
@@ -165,6 +225,7 @@ struct cases name_cases(void)
         CASE(an_unknown_queue_cannot_be_paused),
         CASE(a_queue_counts_its_jobs_in_every_state),
         CASE(a_set_of_capabilities_has_one_number_in_any_order),
+        CASE(live_jobs_are_counted_by_a_capability_that_they_require),
         CASE(every_version_of_a_policy_is_kept),
     };
     return CASES(tests);

@@ -616,6 +616,41 @@ static void a_failed_transaction_can_only_be_rolled_back(void **state)
     assert_ok(try_push("after"));
 }
 
+/* put_letter writes a letter with a text for the search in a transaction that it leaves open. */
+static enum status put_letter(const char *words)
+{
+    struct slice text = slice_of(words);
+    struct letter letter = {.dlq_id = SLICE("l"), .job_id = SLICE("j"), .failed_at = {NOON}};
+    letter.job.seq = 7;
+    enum status status = store->begin(store, &err);
+    return status ? status : store->letter_put(store, &letter, &text, false, &err);
+}
+
+static void a_read_that_fails_does_not_make_the_search_look_damaged(void **state)
+{
+    (void)state;
+    bool failed = true;
+    assert_ok(open_store());
+    assert_ok(put_letter("these words are counted"));
+    assert_ok(store->commit(store, &err));
+    for (int after = 0; failed; after++) {
+        /* What a commit could not write is not in the cache any more, and must be read again. */
+        assert_ok(put_letter("others"));
+        faulty = (struct faulty){.write = SQLITE_IOERR_WRITE};
+        assert_int_equal(store->commit(store, &err), STATUS_IO);
+        faulty = (struct faulty){0};
+        assert_ok(store->rollback(store, &err));
+
+        faulty = (struct faulty){.read = SQLITE_IOERR_READ, .after = after};
+        failed = put_letter("others") != STATUS_OK;
+        faulty = (struct faulty){0};
+        assert_true(failed || after > 0);
+        assert_ok(store->rollback(store, &err));
+        assert_ok(put_letter("others"));
+        assert_ok(store->rollback(store, &err));
+    }
+}
+
 static void a_store_that_cannot_be_loaded_again_is_unusable_until_it_can(void **state)
 {
     (void)state;
@@ -665,6 +700,7 @@ int main(void)
         FILE_TEST(a_write_that_fails_loses_nothing_that_was_acknowledged),
         FILE_TEST(a_sync_that_fails_loses_nothing_that_was_acknowledged),
         FILE_TEST(a_failed_transaction_can_only_be_rolled_back),
+        FILE_TEST(a_read_that_fails_does_not_make_the_search_look_damaged),
         FILE_TEST(a_store_that_cannot_be_loaded_again_is_unusable_until_it_can),
     };
     faulty_register();

@@ -30,9 +30,11 @@ struct trouble {
 static void script_begin(struct history *history, uint64_t seed)
 {
     static const unsigned weights[COMMAND_COUNT] = {
-        [COMMAND_PUSH] = 4,    [COMMAND_LEASE] = 4,  [COMMAND_HEARTBEAT] = 1, [COMMAND_RESOLVE] = 5,
-        [COMMAND_RELEASE] = 1, [COMMAND_CANCEL] = 1, [COMMAND_REVIEW] = 3,    [COMMAND_IMPORT] = 1,
-        [COMMAND_PURGE] = 1,   [COMMAND_QUEUE] = 1,  [COMMAND_POLICY] = 1,    [COMMAND_GROUP] = 1,
+        [COMMAND_PUSH] = 4,      [COMMAND_LEASE] = 4,   [COMMAND_HEARTBEAT] = 1,
+        [COMMAND_RESOLVE] = 5,   [COMMAND_RELEASE] = 1, [COMMAND_CANCEL] = 1,
+        [COMMAND_REVIEW] = 3,    [COMMAND_IMPORT] = 1,  [COMMAND_PURGE] = 1,
+        [COMMAND_QUEUE] = 1,     [COMMAND_POLICY] = 1,  [COMMAND_GROUP] = 1,
+        [COMMAND_INTERRUPT] = 1,
     };
 
     history_begin(history, seed, false, DISK_HONEST);
