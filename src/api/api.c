@@ -34,7 +34,8 @@ struct route {
 
 #define LETTER_PARAMS                                                                              \
     "recovered reason source limit queue state signature fingerprint error_type q job_id "         \
-    "trace_id agent actor eligible recoverable after before attempts_min attempts_max sort cursor"
+    "trace_id agent actor eligible recoverable after before attempts_min attempts_max sort "       \
+    "filter cursor"
 
 static const struct route routes[] = {
     {"POST", "/api/v1/jobs", ROLE_WORKER, ROUTE_QUICK, jobs_push, "", 0},
@@ -45,7 +46,10 @@ static const struct route routes[] = {
     {"POST", "/api/v1/leases", ROLE_WORKER, ROUTE_QUICK, leases_take, "", 0},
     {"POST", "/api/v1/leases/heartbeat", ROLE_WORKER, ROUTE_QUICK, leases_heartbeat, "", 0},
     {"POST", "/api/v1/leases/release", ROLE_WORKER, ROUTE_QUICK, leases_release, "", 0},
+    {"POST", "/api/v1/leases/interrupted", ROLE_WORKER, ROUTE_QUICK, leases_interrupted, "", 0},
     {"POST", "/api/v1/results", ROLE_WORKER, ROUTE_QUICK, results_report, "", 0},
+    {"POST", "/api/v1/workers", ROLE_WORKER, ROUTE_QUICK, workers_put, "", 0},
+    {"GET", "/api/v1/workers", ROLE_VIEWER, ROUTE_QUICK, workers_list, "live limit", 0},
 
     {"GET", "/api/v1/dlq", ROLE_VIEWER, ROUTE_QUICK, dlq_list, LETTER_PARAMS, 0},
     {"GET", "/api/v1/dlq/stats", ROLE_VIEWER, ROUTE_QUICK, dlq_stats, "", 0},
@@ -79,6 +83,8 @@ static const struct route routes[] = {
      REVIEW_ESCALATE},
     {"POST", "/api/v1/dlq/{id}/restore", ROLE_OPERATOR, ROUTE_QUICK, dlq_review, "",
      REVIEW_RESTORE},
+
+    {"GET", "/api/v1/runs/{id}", ROLE_VIEWER, ROUTE_QUICK, runs_get, "", 0},
 
     {"GET", "/api/v1/queues", ROLE_VIEWER, ROUTE_QUICK, queues_list, "", 0},
     {"POST", "/api/v1/queues/{id}/pause", ROLE_OPERATOR, ROUTE_QUICK, queues_pause, "", true},

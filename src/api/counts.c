@@ -10,7 +10,7 @@ static bool add(struct counts *counts, const struct letter_count *row)
     if (!unrecovered || row->count == 0)
         return true;
     counts->unrecovered += row->count;
-    if (row->recoverable)
+    if (row->recoverable && row->state == LETTER_DEAD)
         counts->recoverable += row->count;
     return tally_add(&counts->by_reason, row->reason, row->count) &&
            tally_add(&counts->by_source, row->source, row->count) &&

@@ -8,10 +8,10 @@
 struct counts {
     int64_t total;       /* letters in any state */
     int64_t unrecovered; /* dead or recovering */
-    int64_t recoverable; /* of these: a machine may replay them */
+    int64_t recoverable; /* of the dead: a machine may replay them */
     int64_t by_state[LETTER_STATE_COUNT];
     struct tally by_reason, by_source, by_queue; /* of the unrecovered */
-    struct instant oldest, newest;               /* failed_at of the dead; not set: none */
+    struct instant oldest, newest;               /* failed_at of these; not set: none */
 };
 
 /* counts_read reads the counters.  For the engine's thread. */

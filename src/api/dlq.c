@@ -5,7 +5,14 @@
 #include "api/print.h"
 #include "api/review.h"
 #include "api/routes.h"
+#include "api/select.h"
 #include "core/envelope.h"
+
+/* A page with a filter reads letters until it is full.  The engine is held for one read at a time,
+ * and a request ends after so many, with what was found and a cursor. */
+#define SCAN_LETTERS 250
+#define SCAN_BYTES ((size_t)4 << 20) /* of payloads that one read looks into */
+#define SCAN_READS 20
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -74,10 +81,16 @@ static struct letter_filter read_filter(struct call *call)
 }
 
 struct letter_page {
-    struct letter_filter filter; /* one more than the page is asked for, to see whether it ends */
+    struct letter_filter filter; /* of one read */
+    size_t limit;                /* letters of the page */
     struct letter_view *views;
     size_t count;
-    bool more;
+    int64_t cursor; /* the position of the last letter that was looked at */
+    bool more;      /* there are others after it, or may be */
+    /* With a filter: */
+    const struct filter *expression;
+    unsigned reads;
+    bool done; /* it is full, or there are no others */
 };
 
 static enum status read_letters(struct engine *engine, struct store *store, void *ctx,
@@ -86,22 +99,69 @@ static enum status read_letters(struct engine *engine, struct store *store, void
     (void)engine;
     struct letter_page *page = ctx;
     struct letter *letters;
-    size_t found, begin = arena->used, limit = page->filter.limit - 1;
+    size_t found, begin = arena->used;
+    /* One more than the page is asked for, to see whether it ends. */
+    page->filter.limit = page->limit + 1;
     enum status status = store->letter_list(store, &page->filter, arena, &letters, &found, err);
     if (status != STATUS_OK)
         return status;
-    page->views = arena_array(arena, limit, sizeof(*page->views));
-    if (!page->views)
-        return err_no_memory(err);
-    while (page->count < found && page->count < limit && arena->used - begin < PAGE_BYTES_MAX) {
+    while (page->count < found && page->count < page->limit &&
+           arena->used - begin < PAGE_BYTES_MAX) {
         status =
             letter_view_read(store, &letters[page->count], arena, &page->views[page->count], err);
         if (status != STATUS_OK)
             return status;
+        page->cursor = letters[page->count].position;
         page->count++;
     }
     page->more = page->count < found;
     return STATUS_OK;
+}
+
+/* look asks the expression about one letter, and takes it into the page when it is true.  One that
+ * is true when the page is full is left for the next page. */
+static enum status look(struct letter_page *page, struct store *store, const struct letter *letter,
+                        struct slice body, struct arena *arena, struct err *err)
+{
+    enum status status = STATUS_OK;
+    bool matches = selection_matches(page->expression, letter, body);
+    if (matches && page->count == page->limit) {
+        page->more = page->done = true;
+        return STATUS_OK;
+    }
+    if (matches)
+        status = letter_view_read(store, letter, arena, &page->views[page->count++], err);
+    page->cursor = letter->position;
+    if (arena->used > PAGE_BYTES_MAX)
+        page->more = page->done = true;
+    return status;
+}
+
+/* read_matching looks at the next letters.  Payloads that do not match are not kept. */
+static enum status read_matching(struct engine *engine, struct store *store, void *ctx,
+                                 struct arena *arena, struct err *err)
+{
+    (void)engine;
+    struct letter_page *page = ctx;
+    struct letter *letters;
+    struct arena scratch = {0};
+    size_t found, at = 0, bytes = 0;
+    page->filter.limit = SCAN_LETTERS;
+    page->filter.cursor = page->cursor;
+    enum status status = store->letter_list(store, &page->filter, arena, &letters, &found, err);
+    while (status == STATUS_OK && at < found && bytes < SCAN_BYTES && !page->done) {
+        struct slice body = {0};
+        arena_reset(&scratch);
+        if (filter_reads_item(page->expression))
+            status = letter_body_read(store, &letters[at], &scratch, &body, err);
+        bytes += body.len;
+        if (status == STATUS_OK)
+            status = look(page, store, &letters[at++], body, arena, err);
+    }
+    arena_release(&scratch);
+    if (status == STATUS_OK && at == found && found < SCAN_LETTERS)
+        page->done = true;
+    return status;
 }
 
 static enum status listed(struct call *call, enum status status)
@@ -114,9 +174,21 @@ static enum status listed(struct call *call, enum status status)
         status =
             print_letter(&call->out, &page->views[i], call_mask(call), &call->arena, &call->err);
     jsonw_array_end(&call->out);
-    if (page->more && page->count)
-        call->answer->cursor = page->views[page->count - 1].letter.position;
+    if (page->more)
+        call->answer->cursor = page->cursor;
     return status;
+}
+
+/* looked goes on until the page is full, or too much was read for one request. */
+static enum status looked(struct call *call, enum status status)
+{
+    struct letter_page *page = call->state;
+    if (status != STATUS_OK || page->done)
+        return listed(call, status);
+    if (++page->reads < SCAN_READS)
+        return call_read_then(call, read_matching, page, looked);
+    page->more = true;
+    return listed(call, status);
 }
 
 enum status dlq_list(struct call *call)
@@ -124,11 +196,17 @@ enum status dlq_list(struct call *call)
     struct letter_page *page = call_alloc(call, sizeof(*page));
     if (!page)
         return call->status;
+    struct slice filter = query_text(call, "filter");
     page->filter = read_filter(call);
-    page->filter.limit++;
+    page->limit = page->filter.limit;
+    page->cursor = page->filter.cursor;
+    if (filter.len)
+        page->expression = selection_expression(call, filter);
+    page->views = call_alloc(call, page->limit * sizeof(*page->views));
     if (call->status != STATUS_OK)
         return call->status;
-    return call_read_then(call, read_letters, page, listed);
+    return page->expression ? call_read_then(call, read_matching, page, looked)
+                            : call_read_then(call, read_letters, page, listed);
 }
 
 /* ---- look ------------------------------------------------------------------------------------ */

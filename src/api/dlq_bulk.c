@@ -5,7 +5,6 @@
  * discard can be taken back, so it takes all. */
 #include "api/dlq_bulk.h"
 
-#include "api/mask.h"
 #include "api/print.h"
 #include "api/review.h"
 #include "api/routes.h"
@@ -146,7 +145,6 @@ struct choice {
 static void read_expression(struct call *call, struct json body, struct choice *choice)
 {
     struct json given;
-    struct err err;
     if (!json_get(body, "filter", &given) || given.type == JSON_NULL)
         return;
     struct slice text = body_text(call, body, "filter", BODY_NOTE_MAX);
@@ -154,11 +152,7 @@ static void read_expression(struct call *call, struct json body, struct choice *
         return;
     if (choice->by_ids)
         call_fail(call, STATUS_INVALID, "filter: goes with job_id, fingerprint or all, not ids");
-    enum status status = filter_parse(text, &call->arena, &choice->selection.expression, &err);
-    if (status != STATUS_OK)
-        call_fail(call, status, "filter: %s", err.text);
-    else if (filter_reads_item(choice->selection.expression))
-        mask_refuse(call, "filter");
+    choice->selection.expression = selection_expression(call, text);
 }
 
 /* read_choice reads exactly one of ids, job_id, fingerprint and all. */

@@ -196,8 +196,10 @@ static void read_signature(struct form *form)
     letter->error_type = form->last.error_type.len ? form->last.error_type : SLICE("Unknown");
     letter->agent = form->last.agent_id;
     letter->artifacts = body_json(form->call, form->object, "worktree_artifacts", JSON_OBJECT).raw;
-    if (letter->artifacts.len == 0)
-        letter->artifacts = form->last.artifacts.raw;
+    struct err err;
+    if (letter->artifacts.len == 0 &&
+        letter_artifacts(&form->last, arena, &letter->artifacts, &err) != STATUS_OK)
+        no_memory(form->call);
 }
 
 /* read_times reads when; what is not said is taken from the attempts. */

@@ -14,10 +14,11 @@
 #define LEASE_IDS_MAX 10000
 #define LEASE_MS_MAX (INT64_C(12) * 3600 * 1000)
 #define WAIT_MS_MAX (INT64_C(10) * 60 * 1000)
-#define LEASE_MEMBERS "worker_id queues count wait_ms lease_ms capabilities"
+#define LEASE_MEMBERS "worker_id queues count wait_ms lease_ms capabilities scopes permissions"
 #define HEARTBEAT_MEMBERS "worker_id lease_ids lease_ms"
 #define RELEASE_MEMBERS "worker_id lease_ids"
-#define NAMES_MAX 1000 /* queues or capabilities of one worker */
+#define INTERRUPTED_MEMBERS "worker_id message"
+#define NAMES_MAX 1000 /* queues, capabilities, scopes or permissions of one worker */
 
 /* worker_id reads who asks; it is required. */
 static struct slice worker_id(struct call *call, struct json body)
@@ -80,6 +81,10 @@ enum status leases_take(struct call *call)
         body_texts(call, body, "queues", NAMES_MAX, ENVELOPE_QUEUE_MAX, &query->queue_count);
     query->capabilities = body_texts(call, body, "capabilities", NAMES_MAX, ENVELOPE_ID_MAX,
                                      &query->capability_count);
+    command->scopes.names =
+        body_texts(call, body, "scopes", NAMES_MAX, ENVELOPE_ID_MAX, &command->scopes.count);
+    command->permissions.names = body_texts(call, body, "permissions", NAMES_MAX, ENVELOPE_ID_MAX,
+                                            &command->permissions.count);
     command->max = (size_t)body_int(call, body, "count", 1, LEASE_COUNT_MAX, 1);
     command->lease = span_ms(body_int(call, body, "lease_ms", 1, LEASE_MS_MAX, 0));
     command->wait = span_ms(body_int(call, body, "wait_ms", 0, WAIT_MS_MAX, 0));
@@ -171,4 +176,41 @@ enum status leases_release(struct call *call)
     for (size_t i = 0; i < command->count; i++)
         command->items[i].lease_id = ids[i];
     return call_then(call, &command->command, given_back, command);
+}
+
+/* struct interruption: a worker's leases on their way to their end, a page at a time. */
+struct interruption {
+    struct interrupt_command command;
+    size_t total;
+};
+
+static enum status cut_off(struct call *call, enum status status)
+{
+    struct interruption *interruption = call->state;
+    struct interrupt_command *command = &interruption->command;
+    if (status != STATUS_OK)
+        return status;
+    interruption->total += command->interrupted;
+    if (command->more)
+        return call_then(call, &command->command, cut_off, interruption);
+    jsonw_object(&call->out);
+    jsonw_put_int(&call->out, "interrupted", (int64_t)interruption->total);
+    jsonw_object_end(&call->out);
+    return STATUS_OK;
+}
+
+/* leases_interrupted ends every lease that the worker holds: it was cut off, or gives up now. */
+enum status leases_interrupted(struct call *call)
+{
+    struct json body = body_object(call, INTERRUPTED_MEMBERS);
+    struct interruption *interruption = call_alloc(call, sizeof(*interruption));
+    if (!interruption)
+        return call->status;
+    struct interrupt_command *command = &interruption->command;
+    command->command = call_command(call, COMMAND_INTERRUPT);
+    command->worker_id = worker_id(call, body);
+    command->message = body_text(call, body, "message", BODY_NOTE_MAX);
+    if (call->status != STATUS_OK)
+        return call->status;
+    return call_then(call, &command->command, cut_off, interruption);
 }

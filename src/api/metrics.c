@@ -210,8 +210,8 @@ static void print_receipts(struct expose *expose, const struct reading *reading)
 static void print_attempts(struct expose *expose, const struct numbers_report *report)
 {
     expose_family(expose, "lazaret_attempts_total", "counter",
-                  "Attempts that ended: complete, failed (the worker said so), or crashed (the "
-                  "lease ended without a result).");
+                  "Attempts that ended: complete, failed (the worker said so), crashed (the lease "
+                  "ended without a result), or interrupted (the worker was cut off).");
     for (size_t i = 0; i < report->attempt_count; i++) {
         const struct attempts_counted *row = &report->attempts[i];
         for (int outcome = 0; outcome < ATTEMPT_OUTCOME_COUNT; outcome++) {

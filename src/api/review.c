@@ -9,8 +9,8 @@ const char *review_members(enum review_action action)
     return action == REVIEW_RETRY ? REVIEW_RETRY_MEMBERS : REVIEW_MEMBERS;
 }
 
-/* read_edit reads what only a retry may say. */
-static void read_edit(struct call *call, struct json body, struct review_command *command)
+/* read_retry reads what only a retry may say. */
+static void read_retry(struct call *call, struct json body, struct review_command *command)
 {
     command->patch = body_json(call, body, "patch", JSON_ARRAY).raw;
     mask_check_patch(call, command->patch);
@@ -19,6 +19,7 @@ static void read_edit(struct call *call, struct json body, struct review_command
     command->policy = body_text(call, body, "policy", POLICY_NAME_MAX);
     command->attempts_max =
         (uint32_t)body_int(call, body, "max_retries", 1, POLICY_ATTEMPTS_MAX, 0);
+    command->hold = body_bool(call, body, "hold", false);
 }
 
 void review_read(struct call *call, struct json body, enum review_action action, struct slice by,
@@ -31,7 +32,7 @@ void review_read(struct call *call, struct json body, enum review_action action,
                                        .note = body_text(call, body, "note", BODY_NOTE_MAX)};
     if (action == REVIEW_RETRY) {
         command->by = actor.len ? command->command.actor : by;
-        read_edit(call, body, command);
+        read_retry(call, body, command);
     }
 }
 

@@ -17,6 +17,11 @@ enum status jobs_cancel(struct call *call);
 enum status leases_take(struct call *call);
 enum status leases_heartbeat(struct call *call);
 enum status leases_release(struct call *call);
+enum status leases_interrupted(struct call *call);
+
+/* workers.c */
+enum status workers_put(struct call *call);
+enum status workers_list(struct call *call);
 
 /* results.c */
 enum status results_report(struct call *call);
@@ -47,6 +52,9 @@ enum status analyze_letters(struct call *call);
 
 /* import.c */
 enum status import_letters(struct call *call);
+
+/* runs.c */
+enum status runs_get(struct call *call);
 
 /* queues.c */
 enum status queues_list(struct call *call);

@@ -1,6 +1,28 @@
 /* select: freezing a choice of letters. */
 #include "api/select.h"
 
+#include "api/mask.h"
+
+const struct filter *selection_expression(struct call *call, struct slice text)
+{
+    const struct filter *expression = NULL;
+    struct err err;
+    enum status status = filter_parse(text, &call->arena, &expression, &err);
+    if (status != STATUS_OK)
+        call_fail(call, status, "filter: %s", err.text);
+    else if (filter_reads_item(expression) || filter_reads_signature(expression))
+        mask_refuse(call, "filter");
+    return call->status == STATUS_OK ? expression : NULL;
+}
+
+bool selection_matches(const struct filter *expression, const struct letter *letter,
+                       struct slice body)
+{
+    struct json payload = {0};
+    json_parse(body, &payload, NULL);
+    return filter_match(expression, letter_item(letter, payload), letter);
+}
+
 bool id_list_push(struct id_list *list, struct slice dlq_id, struct arena *arena)
 {
     struct slice copy = arena_dup(arena, dlq_id);
@@ -36,13 +58,9 @@ static enum status choose(void *ctx, const struct letter_view *view)
 {
     struct freezing *freezing = ctx;
     struct selection *selection = freezing->selection;
-    if (selection->expression) {
-        struct json payload = {0};
-        json_parse(view->body, &payload, NULL);
-        if (!filter_match(selection->expression, letter_item(&view->letter, payload),
-                          &view->letter))
-            return STATUS_OK;
-    }
+    if (selection->expression &&
+        !selection_matches(selection->expression, &view->letter, view->body))
+        return STATUS_OK;
     bool skip = selection->machine && !machine_may(&view->letter);
     struct id_list *list = skip ? &selection->skipped : &selection->chosen;
     if (!id_list_push(list, view->letter.dlq_id, &freezing->call->arena))
@@ -53,5 +71,6 @@ static enum status choose(void *ctx, const struct letter_view *view)
 enum status selection_freeze(struct call *call, struct selection *selection)
 {
     struct freezing freezing = {call, selection};
-    return letters_walk(call, &selection->filter, selection->expression != NULL, choose, &freezing);
+    bool bodies = selection->expression && filter_reads_item(selection->expression);
+    return letters_walk(call, &selection->filter, bodies, choose, &freezing);
 }

@@ -35,6 +35,15 @@ struct selection {
     struct id_list skipped; /* left out by `machine` */
 };
 
+/* selection_expression reads the `filter` of a request.  An asker who may not see everything may
+ * not ask about what it would find masked.  NULL, with the call failed, when it is refused. */
+const struct filter *selection_expression(struct call *call, struct slice text);
+
+/* selection_matches asks an expression about a letter.  `body` is its payload; it may be empty when
+ * the expression does not look into the item. */
+bool selection_matches(const struct filter *expression, const struct letter *letter,
+                       struct slice body);
+
 /* selection_freeze makes the lists. */
 enum status selection_freeze(struct call *call, struct selection *selection);
 

@@ -120,8 +120,12 @@ static void run(struct jsonw *out, struct simulation *simulation)
         struct decision decision =
             retry_decide(&simulation->policy, &job, failure, &simulation->facts);
         print_decision(out, &job, failure, &decision, now);
+        simulation->facts.interruptions =
+            failure->interrupted ? simulation->facts.interruptions + 1 : 0;
+        job.attempt_base += decision.uncounted;
         /* No policy allows more attempts than this: the loop ends. */
-        if (decision.action != DECISION_RETRY || job.attempt >= POLICY_ATTEMPTS_MAX)
+        if (decision.action != DECISION_RETRY ||
+            retry_attempt_in_round(&job) >= POLICY_ATTEMPTS_MAX)
             break;
         now = decision.retry_at;
     }

@@ -18,6 +18,12 @@ static enum status read_body(struct store *store, int64_t envelope_seq, struct a
                : status;
 }
 
+enum status letter_body_read(struct store *store, const struct letter *letter, struct arena *arena,
+                             struct slice *out, struct err *err)
+{
+    return read_body(store, letter->envelope_seq, arena, out, err);
+}
+
 /* read_previous reads the envelopes that a job had before the one in force.  Only a job that was
  * brought back can have any. */
 static enum status read_previous(struct store *store, const struct job *job, struct arena *arena,

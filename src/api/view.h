@@ -30,6 +30,10 @@ struct job_view {
     uint32_t max_attempts; /* 0: unknown */
 };
 
+/* letter_body_read reads a letter's payload in force alone.  For the engine's thread. */
+enum status letter_body_read(struct store *store, const struct letter *letter, struct arena *arena,
+                             struct slice *out, struct err *err);
+
 /* letter_view_read gathers a letter.  For the engine's thread. */
 enum status letter_view_read(struct store *store, const struct letter *letter, struct arena *arena,
                              struct letter_view *out, struct err *err);

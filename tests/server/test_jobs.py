@@ -262,6 +262,15 @@ def test_a_worker_that_says_nothing_loses_its_lease(server):
     assert state(server, job_id) == "dead"
     assert server.post(LEASES + "/heartbeat", {"worker_id": "w1", "lease_ids": [lease["lease_id"]]}).expect(200)["lost"] == [lease["lease_id"]]
     [letter] = server.get("/api/v1/dlq").json
+    assert (letter["reason"], letter["failure_history"][0]["class"]) == ("timeout_assigned", "timeout")
+
+
+def test_a_worker_that_falls_silent_has_crashed(server):
+    job_id = server.push(retry_policy=ONCE)
+    [lease] = server.lease(lease_ms=60000)
+    server.post(LEASES + "/heartbeat", {"worker_id": "w1", "lease_ids": [lease["lease_id"]], "lease_ms": 1}).expect(200)
+    wait_until(lambda: state(server, job_id) == "dead", "the end of the lease")
+    [letter] = server.get("/api/v1/dlq").json
     assert (letter["reason"], letter["failure_history"][0]["class"]) == ("agent_crashed", "crashed")
 
 

@@ -331,6 +331,14 @@ def ask_workers(ask):
     paths = DOCUMENT["paths"]
     [other] = ask("post", "/api/v1/leases", 200, body=body_example(paths["/api/v1/leases"]["post"])).json["leases"]
     ask("post", "/api/v1/leases/heartbeat", 200, body={"worker_id": "w1", "lease_ids": [first["lease_id"], "gone"]})
+    ask("post", "/api/v1/workers", 200, body={**body_example(paths["/api/v1/workers"]["post"]), "worker_id": "w2"})
+    assert {entry["worker_id"] for entry in ask("get", "/api/v1/workers", 200).json} >= {"w1", "w2"}
+    server.push(queue="research", retry_policy={"hints": [{"match": "best"}], "max_attempts": 2}, required_capabilities=["research"])
+    [dispatched] = ask("post", "/api/v1/leases", 200, body={"worker_id": "w2", "scopes": ["market"], "permissions": []}).json["leases"]
+    server.fail(dispatched, {**TIMEOUT, "agent_id": "another", "retry_eligible": True})
+    [attempt] = ask("get", "/api/v1/jobs/{id}", 200, id=dispatched["job_id"]).json["attempts"]
+    assert attempt["worker_id"] == "w2"
+    ask("post", "/api/v1/jobs/{id}/cancel", 200, id=dispatched["job_id"])
     ask("post", "/api/v1/leases/release", 200, body={"lease_ids": [other["lease_id"], "gone"]})
     assert ask("get", "/api/v1/jobs/{id}", 200, id=first["job_id"]).json["started"]
     results = paths["/api/v1/results"]["post"]
@@ -343,6 +351,16 @@ def ask_workers(ask):
     assert ask("post", "/api/v1/results", 200, body=json.dumps(denied) + "\n", type="application/x-ndjson").json["results"][0]["dlq_id"]
     job = ask("get", "/api/v1/jobs/{id}", 200, id=second["job_id"]).json
     check({"$ref": "#/components/schemas/Decision"}, job["attempts"][0]["decision"], "the decision")
+    item = server.push(queue="map", run_id="run-8", required_capabilities=["run:run-8"])
+    assert ask("get", "/api/v1/runs/{id}", 200, id="run-8").json["pending"] == 1
+    [held] = ask("post", "/api/v1/leases", 200, body={"worker_id": "map-7", "queues": ["map"], "capabilities": ["run:run-8"]}).json["leases"]
+    interrupted = paths["/api/v1/leases/interrupted"]["post"]
+    assert ask("post", "/api/v1/leases/interrupted", 200, body=body_example(interrupted)).json["interrupted"] == 1
+    run = ask("get", "/api/v1/runs/{id}", 200, id="run-8").json
+    assert run["pending"] + run["scheduled"] == 1
+    cut_off = ask("get", "/api/v1/jobs/{id}", 200, id=held["job_id"]).json["attempts"][0]
+    assert cut_off["interrupted"] and cut_off["decision"]["rule"] == "interrupted"
+    ask("post", "/api/v1/jobs/{id}/cancel", 200, id=item)
     for job in server.get("/api/v1/jobs?queue=mail").json:
         if job["state"] in ("pending", "scheduled"):
             ask("post", "/api/v1/jobs/{id}/cancel", 200, id=job["job_id"])
@@ -356,7 +374,7 @@ def ask_letters(ask):
         server.dead()
     page = ask("get", base, 200, query={"limit": 1})
     assert page.cursor and len(ask("get", base, 200, query={"cursor": page.cursor}).json) >= 2
-    for query in [{"state": "open"}, {"q": "gateway"}, {"job_id": "run-7"}]:
+    for query in [{"state": "open"}, {"q": "gateway"}, {"job_id": "run-7"}, {"filter": "item.invoice == 1"}]:
         assert ask("get", base, 200, query=query).json, query
     fingerprint = ask("get", base + "/{id}", 200, id=letter).json["fingerprint"]
     assert ask("get", base + "/stats", 200).json["unrecovered"] >= 3
@@ -399,6 +417,11 @@ def ask_letters(ask):
         server.fail(lease)
     ask("post", base + "/retry", 200, body=body_example(paths[base + "/retry"]["post"]))
     dead = [letter["dlq_id"] for letter in server.get(base + "?state=dead&reason=retries_exhausted").json]
+    ask("post", base + "/{id}/retry", 200, id=dead[0], body={"hold": True})
+    assert ask("get", base + "/{id}", 200, id=dead[0]).json["state"] == "recovering"
+    ask("post", base + "/{id}/retry", 409, id=dead[0])
+    [lease] = server.lease("default")
+    server.fail(lease)
     said = ask("post", base + "/retry", 200, body={"ids": dead[:1] + ["nothing"]}).json
     assert (said["retried"], said["failed"]) == (1, 1)
     ask("post", base + "/discard", 200, body={"all": True, "filter": "failure_count > 0"})
