@@ -1,0 +1,20 @@
+/* halt: the signals that stop a run, as something that the loop waits for. */
+#ifndef LAZARET_RUN_HALT_H
+#define LAZARET_RUN_HALT_H
+
+#include "run/loop.h"
+
+/* struct halt: `{.watch = {.fd = -1}}` is not open. */
+struct halt {
+    struct loop *loop;
+    struct loop_watch watch;
+    void (*asked)(struct halt *halt, int count); /* for the `count`th time, from 1 */
+    int count;
+};
+
+/* halt_open waits for SIGINT, SIGTERM and SIGHUP, which must be blocked in every thread. */
+enum status halt_open(struct halt *halt, struct loop *loop,
+                      void (*asked)(struct halt *halt, int count), struct err *err);
+void halt_close(struct halt *halt); /* one that is not open is fine */
+
+#endif
