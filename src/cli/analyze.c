@@ -1,6 +1,7 @@
 /* analyze: dead letters in numbers: analyze, groups, stats. */
 #include <inttypes.h>
 
+#include "base/jsonw.h"
 #include "cli/grid.h"
 #include "cli/numbers.h"
 #include "cli/request.h"
@@ -93,15 +94,20 @@ int cmd_analyze(struct cli *cli)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static int groups_table(struct cli *cli, struct json groups)
+/* groups_table shows groups.  Of a run's it is not known what they are beside the run. */
+static int groups_table(struct cli *cli, struct json groups, bool of_run)
 {
     static const struct grid_column columns[] = {{.name = "GROUP"},
                                                  {.name = "DEAD", .right = true},
-                                                 {.name = "EVER", .right = true},
                                                  {.name = "LAST", .right = true},
-                                                 {.name = "STATUS"},
                                                  {.name = "SIGNATURE", .cut = true}};
-    struct grid *grid = grid_new(&cli->out, columns, 6);
+    static const struct grid_column all[] = {{.name = "GROUP"},
+                                             {.name = "DEAD", .right = true},
+                                             {.name = "EVER", .right = true},
+                                             {.name = "LAST", .right = true},
+                                             {.name = "STATUS"},
+                                             {.name = "SIGNATURE", .cut = true}};
+    struct grid *grid = of_run ? grid_new(&cli->out, columns, 4) : grid_new(&cli->out, all, 6);
     struct json_iter iter;
     struct json g;
     struct arena *arena = &cli->arena;
@@ -111,10 +117,14 @@ static int groups_table(struct cli *cli, struct json groups)
         struct slice last = cli->out.terminal
                                 ? view_age(view_time(g, "last_seen"), cli->out.now, arena)
                                 : view_text(g, "last_seen", arena);
-        grid_add(grid,
-                 (struct slice[]){view_text(g, "fingerprint", arena), view_text(g, "count", arena),
-                                  view_text(g, "total", arena), last, view_text(g, "status", arena),
-                                  view_text(g, "signature", arena)});
+        struct slice name = view_text(g, "fingerprint", arena),
+                     count = view_text(g, "count", arena),
+                     signature = view_text(g, "signature", arena);
+        if (of_run)
+            grid_add(grid, (struct slice[]){name, count, last, signature});
+        else
+            grid_add(grid, (struct slice[]){name, count, view_text(g, "total", arena), last,
+                                            view_text(g, "status", arena), signature});
     }
     int code = grid_print(grid);
     if (code == 0 && cli->out.terminal && json_count(groups) == 0)
@@ -122,13 +132,56 @@ static int groups_table(struct cli *cli, struct json groups)
     return code;
 }
 
+/* first is the array of the first `limit` groups, in `out`. */
+static struct json first(struct json groups, int64_t limit, struct buf *out)
+{
+    struct json_iter iter;
+    struct json group;
+    struct jsonw w;
+
+    jsonw_init(&w, out);
+    jsonw_array(&w);
+    json_iter_init(&iter, groups);
+    while (limit-- > 0 && json_next(&iter, NULL, &group))
+        jsonw_raw(&w, group.raw);
+    jsonw_array_end(&w);
+    return (struct json){JSON_ARRAY, buf_slice(out)};
+}
+
+/* groups_of_run shows the groups of one run, as its analysis has them. */
+static int groups_of_run(struct cli *cli, const char *run, int64_t limit)
+{
+    struct reply reply = {0};
+    struct buf query, text;
+
+    buf_init(&query, 4096);
+    buf_init(&text, (size_t)64 << 20);
+    request_query(&query, "job_id", slice_of(run));
+    int code = request_send(cli, "GET", "/api/v1/dlq/analyze", buf_slice(&query), (struct slice){0},
+                            &reply);
+    struct json groups = first(view_get(reply.value, "groups"), limit, &text);
+    if (code == 0 && buf_status(&text, NULL) != STATUS_OK)
+        code = say_no_memory();
+    if (code == 0 && cli->json)
+        out_json(&cli->out, groups.raw);
+    else if (code == 0)
+        code = groups_table(cli, groups, true);
+    reply_release(&reply);
+    buf_release(&query);
+    buf_release(&text);
+    return code;
+}
+
 int cmd_groups(struct cli *cli)
 {
     int64_t limit = GROUPS_LIMIT;
+    const char *run = args_value(&cli->args, "job-id");
     struct reply reply = {0};
     struct buf query;
     int code = args_int(&cli->args, "limit", 1, REQUEST_PAGE_MAX, &limit);
 
+    if (code == 0 && run)
+        return groups_of_run(cli, run, limit);
     buf_init(&query, 256);
     buf_addf(&query, "limit=%" PRId64, limit);
     if (code == 0)
@@ -137,7 +190,7 @@ int cmd_groups(struct cli *cli)
     if (code == 0 && cli->json)
         out_json(&cli->out, buf_slice(&reply.answer.body));
     else if (code == 0)
-        code = groups_table(cli, reply.value);
+        code = groups_table(cli, reply.value, false);
     if (code == 0 && !cli->json && cli->out.terminal && reply.answer.cursor != 0)
         out_format(&cli->out, "The first %" PRId64 "; --limit shows more.\n", limit);
     reply_release(&reply);

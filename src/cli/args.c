@@ -39,7 +39,11 @@ static int unknown_flag(const struct args *args, const char *word)
         say_error(CLI_USAGE, "no flag %s; did you mean --%s?", word, near);
     else
         say_error(CLI_USAGE, "no flag %s", word);
-    say_hint("lazaret %s%s--help lists the flags", of, *of ? " " : "");
+    if (command && strstr(command->operands, "-- ") && args->operand_count > 1)
+        say_hint("flags of the command that is run go behind \"--\": lazaret %s ... -- %s %s", of,
+                 args->operands[1], word);
+    else
+        say_hint("lazaret %s%s--help lists the flags", of, *of ? " " : "");
     return CLI_USAGE;
 }
 

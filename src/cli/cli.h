@@ -37,6 +37,8 @@ struct cli {
 
 /* The commands.  Each returns an exit code and has said why when it is not 0. */
 int cmd_push(struct cli *cli);
+int cmd_map(struct cli *cli);
+int cmd_work(struct cli *cli);
 int cmd_list(struct cli *cli);
 int cmd_show(struct cli *cli);
 int cmd_analyze(struct cli *cli);

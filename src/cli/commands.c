@@ -92,7 +92,8 @@ static const struct cli_flag no_flags[] = {END_FLAGS};
         VALUE("after", "TIME", "only letters that died at this time (RFC 3339) or later"),         \
         VALUE("before", "TIME", "only letters that died before this time"),                        \
         VALUE("attempts-min", "N", "only letters with at least N failed attempts"),                \
-        VALUE("attempts-max", "N", "only letters with at most N failed attempts")
+        VALUE("attempts-max", "N", "only letters with at most N failed attempts"),                 \
+        VALUE("filter", "EXPR", "only letters that EXPR is true for: item.size > 9")
 
 static const struct cli_flag push_flags[] = {
     VALUE("action", "NAME", "what is to be done: the one member that an envelope must have"),
@@ -122,6 +123,94 @@ static const struct cli_example push_examples[] = {
      "make-envelope | lazaret push - -o json | jq -r .job_id"},
     END_EXAMPLES};
 
+static const struct cli_flag map_flags[] = {
+    PATH("input", "FILE", HINT_FILE,
+         "the items: a JSON array, NDJSON, or one string a line; \"-\" is standard input"),
+    ONE_OF("input-format", "FORMAT", "json ndjson lines",
+           "what the input is (default: by its name, then by its first character)"),
+    VALUE("json-path", "PATH", "which values of a JSON document are items: '$.items[*]'"),
+    VALUE("id-field", "PATH", "the field that is an item's id (default: a hash of the item)"),
+    VALUE("filter", "EXPR", "only items that match: item.size > 10 && item.kind == 'a'"),
+    VALUE("sort-by", "KEYS", "run them in this order: 'item.priority DESC, item.name'"),
+    VALUE("distinct", "PATH", "only the first item with each value of this field"),
+    VALUE("offset", "N", "leave the first N items out"),
+    VALUE("max-items", "N", "run at most N items"),
+    {.name = "workflow",
+     .letter = 'f',
+     .value = "FILE",
+     .hint = HINT_FILE,
+     .help = "setup, map, reduce and error policy from a file (docs/workflows.md)"},
+    VALUE("parallel", "N", "so many at a time (default: the number of processors)"),
+    VALUE("retry", "N", "allow N runs of an item in all (default 3, 1 and 2 seconds apart)"),
+    OFFER("policy", "NAME", POLICIES, "the retry policy (default: map)"),
+    ONE_OF("on-item-failure", "WHAT", "dlq retry skip stop custom",
+           "what follows when an item has failed for good: quarantine and go on (dlq, the "
+           "default), the same with retries at once (retry), give it up (skip), stop the run "
+           "(stop), or ask --custom after each failure (custom)"),
+    VALUE("custom", "CMD",
+          "a shell command that gets the failure as JSON on its standard input; its exit code "
+          "decides: 0 handled, 75 retry, else quarantine"),
+    VALUE("timeout", "SPAN", "end a command, and all it started, after this time: 90s, 10m"),
+    VALUE("grace", "SPAN", "between TERM and KILL (default 5s)"),
+    VALUE("validate", "CMD", "a shell command that must succeed after the item's command"),
+    SWITCH("worktree", "give each item a git worktree and branch, and merge them back"),
+    SWITCH("commit-required", "an item that made no commit has failed (with --worktree)"),
+    VALUE("max-failures", "N", "stop the run when N items have failed"),
+    VALUE("failure-threshold", "SHARE",
+          "stop the run when more than this share of at least 10 items has failed: 0.2"),
+    VALUE("job-id", "RUN", "the run's id (default: made from the time)"),
+    SWITCH("resume",
+           "go on with a run: pending, due and cut-off items; done ones do not run again"),
+    SWITCH("dry-run", "print the commands that would be run, and change nothing"),
+    END_FLAGS};
+
+static const struct cli_example map_examples[] = {
+    {"Run a command for each line of a file, four at a time.",
+     "lazaret map --input files.txt --parallel 4 -- gzip -k {}"},
+    {"Items from JSON, with fields of each in the command.",
+     "lazaret map --input users.json --json-path '$.users[*]' --id-field id -- ./greet {name} "
+     "{mail}"},
+    {"Go on with a run that was interrupted.", "lazaret map --resume --job-id nightly"},
+    {"Look at what failed, and run one group of it again.",
+     "lazaret dlq analyze --job-id nightly; lazaret dlq retry --group 3f2a9c41d0e7b865"},
+    END_EXAMPLES};
+
+static const struct cli_flag work_flags[] = {
+    MANY("queue", "QUEUE", "only jobs of this queue (default: any)"),
+    VALUE("parallel", "N", "so many at a time (default 1)"),
+    MANY("capabilities", "A,B", "what this worker can do"),
+    MANY("scopes", "A,B", "the scopes that it may work in (default: any)"),
+    MANY("permissions", "A,B", "the permissions that it has (default: any)"),
+    VALUE("worker-id", "ID", "its name (default: the host's and the process id)"),
+    VALUE("timeout", "SPAN", "end a command, and all it started, after this time"),
+    VALUE("grace", "SPAN", "between TERM and KILL (default 5s)"),
+    VALUE("lease", "SPAN", "how long a job stays ours without a heartbeat (default 30s)"),
+    VALUE("drain-timeout", "SPAN",
+          "after SIGTERM, end what still runs after this time (default: let it finish)"),
+    PATH("artifacts", "DIR", HINT_DIR, "where the whole output of commands is kept"),
+    SWITCH("until-empty", "end when there is nothing to do"),
+    SWITCH("supervise", "keep COMMAND, an agent, running, instead of running it for each job"),
+    VALUE("health", "CMD",
+          "with --supervise: a shell command that succeeds while the agent is well"),
+    VALUE("health-interval", "SPAN", "between two of these, and what each may take (default 10s)"),
+    VALUE("pull", "CMD", "with --supervise: a shell command before each start of the agent"),
+    VALUE("restart-delay", "SPAN",
+          "with --supervise: before the first restart; doubled for each that follows, up to 1m "
+          "(default 1s)"),
+    VALUE("restart-window", "SPAN",
+          "with --supervise: 5 restarts within this time are a crash loop (default 10m)"),
+    END_FLAGS};
+
+static const struct cli_example work_examples[] = {
+    {"Run a script for each job of a queue, two at a time. The job is on its standard input.",
+     "lazaret work --queue billing --parallel 2 -- ./send-invoice"},
+    {"Take what is there, and end.", "lazaret work --queue nightly --until-empty -- ./step {id}"},
+    {"A worker of a server's, with what it can do.",
+     "lazaret work --server http://127.0.0.1:8700 --capabilities research,summarize -- ./agent"},
+    {"Keep an agent up; give up, with a dead letter, when it crashes again and again.",
+     "lazaret work --supervise --health 'curl -fs localhost:9000/health' -- ./agent 9000"},
+    END_EXAMPLES};
+
 static const struct cli_flag list_flags[] = {
     FILTER_FLAGS, VALUE("limit", "N", "at most N letters (default 50)"),
     ONE_OF("sort", "ORDER", "newest oldest", "which come first (default newest)"), END_FLAGS};
@@ -131,6 +220,8 @@ static const struct cli_example list_examples[] = {
     {"Those that timed out in one queue.", "lazaret dlq list --queue billing --q 'timed out'"},
     {"Everything that ever died of it, also what was brought back.",
      "lazaret dlq list --reason retries_exhausted --state all"},
+    {"Items of a run, by what is in them.",
+     "lazaret dlq list --job-id nightly-42 --filter 'item.size > 1000 && failure_count >= 3'"},
     {"The ids, for a script.", "lazaret dlq list --eligible -o json | jq -r '.[].dlq_id'"},
     END_EXAMPLES};
 
@@ -150,8 +241,9 @@ static const struct cli_example analyze_examples[] = {
      "lazaret dlq analyze --job-id nightly-42 --export nightly-42.json"},
     END_EXAMPLES};
 
-static const struct cli_flag groups_flags[] = {VALUE("limit", "N", "at most N groups (default 50)"),
-                                               END_FLAGS};
+static const struct cli_flag groups_flags[] = {
+    VALUE("job-id", "RUN", "only the groups of this run's letters, the largest first"),
+    VALUE("limit", "N", "at most N groups (default 50)"), END_FLAGS};
 
 static const struct cli_example groups_examples[] = {
     {"Which errors there are, with a count each.", "lazaret dlq groups"},
@@ -175,6 +267,8 @@ static const struct cli_flag retry_flags[] = {
     VALUE("queue", "QUEUE", "into this queue"),
     OFFER("policy", "NAME", POLICIES, "under this policy"),
     SWITCH("force", "also letters of the selection that need review or are not eligible"),
+    VALUE("parallel", "N", "of items of a map run: so many at a time (default: as the run was)"),
+    SWITCH("wait", "wait until each has succeeded or died again"),
     END_FLAGS};
 
 static const struct cli_example retry_examples[] = {
@@ -360,6 +454,65 @@ const struct cli_command cli_commands[] = {
      .operands_max = 1,
      .hint = HINT_FILE,
      .run = cmd_push},
+    {.name = "map",
+     .operands = "[-- COMMAND ARG...]",
+     .summary = "run a command for each of many items, and quarantine what fails",
+     .about =
+         "Every item is a job: on disk before it runs, retried by a policy, and quarantined with "
+         "the evidence of every attempt when that is of no use. The run goes on. What failed is "
+         "seen with \"lazaret dlq\" and run again with \"lazaret dlq retry RUN\".\n\n"
+         "In COMMAND, {} is the item and {field.path} a field of it; arguments are passed as they "
+         "are, never through a shell. The environment has LAZARET_ITEM, LAZARET_ITEM_ID, "
+         "LAZARET_ATTEMPT and LAZARET_JOB_ID (the run); LAZARET_ITEM_FILE names a file with an "
+         "item that is "
+         "too large for a variable. A command that fails may say more on descriptor 3, "
+         "or in the file $LAZARET_FAILURE_FILE: a failure object, with class, message, "
+         "retry_after_seconds and the rest.\n\n"
+         "What a command writes is kept: the beginning and the end in the evidence, the whole in "
+         "DIR/artifacts. Ctrl-C takes no more items and lets those that run finish; a second one "
+         "ends them, and records that. \"--resume\" goes on after either, and after a crash.\n\n"
+         "The exit code is 0 when the run came to its end, also when items were quarantined; 1 "
+         "when it was "
+         "stopped or interrupted; 2 when the items cannot be read.",
+     .flags = map_flags,
+     .examples = map_examples,
+     .operands_max = OPERANDS_ANY,
+     .local = true,
+     .run = cmd_map},
+    {.name = "work",
+     .operands = "-- COMMAND ARG...",
+     .summary = "lease jobs, run a command for each, report the outcome",
+     .about =
+         "The job's envelope is on the command's standard input, byte for byte; its fields are in "
+         "the environment: "
+         "LAZARET_JOB_ID, LAZARET_ATTEMPT, LAZARET_QUEUE, LAZARET_ACTION, LAZARET_TRACE_ID, "
+         "LAZARET_IDEMPOTENCY_KEY, LAZARET_INPUT_NAME for each plain input, and others. In "
+         "COMMAND, {} are the inputs and "
+         "{field.path} is one of them. An exit code of 0 completes the job; what it wrote is the "
+         "result.\n\n"
+         "A command that fails may say more on descriptor 3, or in the file "
+         "$LAZARET_FAILURE_FILE: a failure object, with class, message, retry_after_seconds, "
+         "side_effects, policy_checks. Whether the job is tried again is decided by its policy, "
+         "not here.\n\n"
+         "A job that is cancelled, or whose lease is lost, has its command ended. SIGTERM takes no "
+         "more jobs and lets those "
+         "that run finish; a second one ends them, without counting the attempt.\n\n"
+         "With --supervise COMMAND is an agent that is kept running, with its arguments as they "
+         "are. "
+         "Each end of it is recorded, whatever its exit code, and the policy of its job spaces the "
+         "restarts. It is dead-lettered as boot_failure after 3 health checks in a row that "
+         "failed, "
+         "as pull_failure when --pull fails, and as crash_loop when it ends after 5 restarts "
+         "within "
+         "10 minutes. --worker-id is the agent's name (default: made of the command): a second "
+         "supervisor of that name waits for its turn, and a job that one has left, or that was "
+         "brought back with \"dlq retry\", is taken up. SIGTERM ends the agent, a second one kills "
+         "it.",
+     .flags = work_flags,
+     .examples = work_examples,
+     .operands_min = 1,
+     .operands_max = OPERANDS_ANY,
+     .run = cmd_work},
     {.name = "dlq",
      .operands = "COMMAND",
      .summary = "look at dead letters and decide what becomes of them",
@@ -419,7 +572,10 @@ const struct cli_command cli_commands[] = {
               "the command began.\n\n"
               "Of a selection (RUN, --group, --all), letters that need review, or whose kind of "
               "failure does not pass by itself, are left out, unless --force. A letter that is "
-              "named by its ID is always taken. More than one letter: it asks first.",
+              "named by its ID is always taken. More than one letter: it asks first.\n\n"
+              "Items of a map run are run right here, with the command of their run, in their "
+              "order. Their letters stay open, as recovering, until they have succeeded. Other "
+              "jobs are left to their workers; --wait waits for them.",
      .flags = retry_flags,
      .examples = retry_examples,
      .operands_max = OPERANDS_ANY,

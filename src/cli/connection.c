@@ -10,6 +10,7 @@
  * A server that is named by its URL is never replaced. */
 #include "cli/connection.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #include "api/owner.h"
@@ -21,12 +22,17 @@
 
 #define PAUSE_MS 10     /* the first pause; each is twice the one before */
 #define PAUSE_MS_MAX 80 /* up to this */
+#define IDLE_MAX 8      /* carriers that are kept for the next request */
 
+/* struct connection: several threads may ask at once.  Each uses a remote of its own; those that
+ * are not in use wait in `idle`. */
 struct connection {
     struct connection_target target;
-    struct owner *owner;   /* this process is the owner; NULL: it is not */
-    struct remote *remote; /* somebody else carries requests out; NULL: nobody is known */
-    struct err busy;       /* who has the directory, when `remote` is its owner's socket */
+    pthread_mutex_t lock; /* guards what follows; it is not held while anybody is asked */
+    struct owner *owner;  /* this process is the owner; NULL: it is not */
+    struct remote *idle[IDLE_MAX];
+    size_t idle_count;
+    struct err busy; /* who has the directory, when remotes are its owner's socket */
 };
 
 /* ---- carriers ---------------------------------------------------------------------------------
@@ -44,7 +50,7 @@ static enum status own(struct connection *connection, struct err *err)
     return owner_open(&owner, &connection->owner, err);
 }
 
-static enum status open_socket(struct connection *connection, struct err *err)
+static enum status open_socket(struct connection *connection, struct remote **out, struct err *err)
 {
     struct remote_config remote = {0};
     struct buf path;
@@ -54,29 +60,67 @@ static enum status open_socket(struct connection *connection, struct err *err)
     remote.socket = buf_str(&path);
     remote.connect_timeout_ms = connection->target.config->lock_wait_ms;
     if (status == STATUS_OK)
-        status = remote_open(&remote, &connection->remote, err);
+        status = remote_open(&remote, out, err);
     buf_release(&path);
     return status;
 }
 
-/* attach finds a carrier where there is none: this process if it can be, else the owner. */
-static enum status attach(struct connection *connection, struct err *err)
+static enum status open_server(struct connection *connection, struct remote **out, struct err *err)
 {
-    if (connection->owner || connection->remote)
+    struct remote_config remote = {.url = connection->target.server,
+                                   .token = connection->target.token};
+    return remote_open(&remote, out, err);
+}
+
+/* find finds a carrier: this process if it can be (`*out` is NULL then), else somebody else.  With
+ * the lock held. */
+static enum status find(struct connection *connection, struct remote **out, struct err *err)
+{
+    *out = NULL;
+    if (connection->owner)
         return STATUS_OK;
+    if (connection->idle_count > 0) {
+        *out = connection->idle[--connection->idle_count];
+        return STATUS_OK;
+    }
+    if (connection->target.server)
+        return open_server(connection, out, err);
     enum status status = own(connection, &connection->busy);
     if (status == STATUS_BUSY)
-        return open_socket(connection, err);
+        return open_socket(connection, out, err);
     if (status != STATUS_OK)
         *err = connection->busy;
     return status;
 }
 
-/* lose forgets an owner that does not answer. */
-static void lose(struct connection *connection)
+static enum status attach(struct connection *connection, struct remote **out, struct err *err)
 {
-    remote_close(connection->remote);
-    connection->remote = NULL;
+    pthread_mutex_lock(&connection->lock);
+    enum status status = find(connection, out, err);
+    pthread_mutex_unlock(&connection->lock);
+    return status;
+}
+
+/* keep puts a remote that answered aside for the next request. */
+static void keep(struct connection *connection, struct remote *remote)
+{
+    pthread_mutex_lock(&connection->lock);
+    if (connection->idle_count < IDLE_MAX) {
+        connection->idle[connection->idle_count++] = remote;
+        remote = NULL;
+    }
+    pthread_mutex_unlock(&connection->lock);
+    remote_close(remote);
+}
+
+/* lose forgets an owner that does not answer, and whoever else was to ask it. */
+static void lose(struct connection *connection, struct remote *remote)
+{
+    remote_close(remote);
+    pthread_mutex_lock(&connection->lock);
+    while (connection->idle_count > 0)
+        remote_close(connection->idle[--connection->idle_count]);
+    pthread_mutex_unlock(&connection->lock);
 }
 
 enum status connection_open(const struct connection_target *target, struct connection **out,
@@ -88,12 +132,13 @@ enum status connection_open(const struct connection_target *target, struct conne
     if (!connection)
         return err_no_memory(err);
     connection->target = *target;
+    pthread_mutex_init(&connection->lock, NULL);
     if (target->server) {
-        struct remote_config remote = {.url = target->server, .token = target->token};
-        status = remote_open(&remote, &connection->remote, err);
+        status = open_server(connection, &connection->idle[0], err);
+        connection->idle_count = status == STATUS_OK;
     }
     if (status != STATUS_OK) {
-        mem_free(connection);
+        connection_close(connection);
         return status;
     }
     *out = connection;
@@ -104,8 +149,9 @@ void connection_close(struct connection *connection)
 {
     if (!connection)
         return;
-    remote_close(connection->remote);
+    lose(connection, NULL);
     owner_close(connection->owner);
+    pthread_mutex_destroy(&connection->lock);
     mem_free(connection);
 }
 
@@ -143,14 +189,21 @@ static enum status not_known(struct err *err)
 }
 
 /* try_remote asks the owner or the server once. */
-static enum status try_remote(struct sending *s, struct err *err)
+static enum status try_remote(struct sending *s, struct remote *remote, struct err *err)
 {
     struct connection *connection = s->connection;
     bool server = connection->target.server != NULL;
+    enum remote_outcome outcome = remote_call(remote, s->request, s->answer, err);
 
-    switch (remote_call(connection->remote, s->request, s->answer, err)) {
-    case REMOTE_ANSWERED:
+    s->waits = false;
+    if (outcome == REMOTE_ANSWERED)
         s->waits = !server && turned_away(s->answer);
+    if (server || (outcome == REMOTE_ANSWERED && !s->waits))
+        keep(connection, remote);
+    else
+        lose(connection, remote);
+    switch (outcome) {
+    case REMOTE_ANSWERED:
         return STATUS_OK;
     case REMOTE_REFUSED:
         return STATUS_UNAVAILABLE;
@@ -164,23 +217,26 @@ static enum status try_remote(struct sending *s, struct err *err)
         s->waits = true;
         break;
     }
-    if (!server)
-        *err = connection->busy;
-    return server ? STATUS_UNAVAILABLE : STATUS_BUSY;
+    if (server)
+        return STATUS_UNAVAILABLE;
+    pthread_mutex_lock(&connection->lock);
+    *err = connection->busy;
+    pthread_mutex_unlock(&connection->lock);
+    return STATUS_BUSY;
 }
 
 /* try_once finds a carrier and asks it. */
 static enum status try_once(struct sending *s, struct err *err)
 {
-    struct connection *connection = s->connection;
-    enum status status = attach(connection, err);
+    struct remote *remote;
+    enum status status = attach(s->connection, &remote, err);
 
     s->waits = false;
     if (status != STATUS_OK)
         return status;
-    if (connection->remote)
-        return try_remote(s, err);
-    api_call(owner_api(connection->owner), s->request, s->answer);
+    if (remote)
+        return try_remote(s, remote, err);
+    api_call(owner_api(s->connection->owner), s->request, s->answer);
     return STATUS_OK;
 }
 
@@ -198,8 +254,6 @@ enum status connection_call(struct connection *connection, const struct api_requ
     for (long pause_ms = PAUSE_MS; s.waits && world->steady(world->ctx).us < s.deadline.us;) {
         nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000L}, NULL);
         pause_ms = pause_ms < PAUSE_MS_MAX ? pause_ms * 2 : pause_ms;
-        if (!connection->target.server)
-            lose(connection);
         status = try_once(&s, err);
     }
     if (!s.sent)

@@ -36,7 +36,7 @@ void connection_close(struct connection *connection); /* NULL is fine */
  * owner's process id in the sentence, when another process keeps the directory for longer than the
  * configuration waits and answers no requests.  When the owner goes away before it answered, a
  * request that is safe to repeat is repeated; for others STATUS_UNAVAILABLE says that the outcome
- * is not known. */
+ * is not known.  Several threads may call at once. */
 enum status connection_call(struct connection *connection, const struct api_request *request,
                             struct api_answer *answer, struct err *err);
 

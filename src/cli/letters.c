@@ -29,6 +29,7 @@ static const struct {
     {"before", "before"},
     {"attempts-min", "attempts_min"},
     {"attempts-max", "attempts_max"},
+    {"filter", "filter"},
 };
 #define FILTER_COUNT (sizeof filters / sizeof *filters)
 

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 #define LETTERS_PREFIX_MIN 8 /* characters that an id may be shortened to */
+#define LETTERS_SHORT_ID 18  /* of a UUIDv7: the millisecond, and twelve random bits */
 
 /* letters_query appends the API's query for the filter flags that were given.  0, or an exit code
  * after it has said what is wrong. */

@@ -10,7 +10,6 @@
 
 #define LIST_LIMIT 50
 #define LIST_LIMIT_MAX 10000000
-#define SHORT_ID_MIN 18 /* of a UUIDv7: the millisecond, and twelve random bits */
 
 /* struct row: one letter of the table; texts lie in the command's arena. */
 struct row {
@@ -95,7 +94,7 @@ static size_t shared_prefix(struct slice a, struct slice b)
  * compared with the next few. */
 static size_t short_len(const struct listing *listing)
 {
-    size_t len = SHORT_ID_MIN;
+    size_t len = LETTERS_SHORT_ID;
     for (const struct row *a = listing->first; a; a = a->next) {
         size_t near = 0;
         for (const struct row *b = a->next; b && near < 1000; b = b->next, near++) {

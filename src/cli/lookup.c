@@ -62,12 +62,20 @@ const struct cli_flag *commands_flag(const struct cli_command *command, const ch
     return found;
 }
 
+static const struct cli_flag *find_letter(const struct cli_flag *flags, char letter)
+{
+    for (; flags->name; flags++)
+        if (flags->letter == letter)
+            return flags;
+    return NULL;
+}
+
 const struct cli_flag *commands_letter(char letter)
 {
-    for (const struct cli_flag *flag = cli_common_flags; flag->name; flag++)
-        if (flag->letter == letter)
-            return flag;
-    return NULL;
+    const struct cli_flag *found = find_letter(cli_common_flags, letter);
+    for (const struct cli_command *c = cli_commands; !found && c->name; c++)
+        found = find_letter(c->flags, letter);
+    return found;
 }
 
 /* struct nearest: the best of the names that were offered so far. */

@@ -19,12 +19,19 @@
 #define OUT_WRAP_COLUMNS 80
 #define OUT_TEXT_MAX ((size_t)1 << 30)
 
-static size_t terminal_columns(int fd)
+size_t out_columns(const struct out *out)
 {
     struct winsize size = {0};
-    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+    if (out->terminal && ioctl(fileno(out->file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col;
     return OUT_WRAP_COLUMNS;
+}
+
+/* table_columns is the width that tables are made for: no table fits into less than 20. */
+static size_t table_columns(const struct out *out)
+{
+    size_t columns = out_columns(out);
+    return columns < 20 ? OUT_WRAP_COLUMNS : columns;
 }
 
 void out_init(struct out *out, FILE *file, bool no_color)
@@ -35,7 +42,7 @@ void out_init(struct out *out, FILE *file, bool no_color)
 
     *out = (struct out){.file = file, .now = world->wall(world->ctx)};
     out->terminal = isatty(fileno(file)) == 1;
-    out->columns = out->terminal ? terminal_columns(fileno(file)) : OUT_WRAP_COLUMNS;
+    out->columns = table_columns(out);
     out->color =
         out->terminal && !no_color && !(asked && *asked) && term && strcmp(term, "dumb") != 0;
     out->unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
@@ -54,13 +61,17 @@ void out_format(struct out *out, const char *format, ...)
     va_end(args);
 }
 
-void out_style(struct out *out, enum style style)
+const char *out_code(const struct out *out, enum style style)
 {
     static const char *const codes[] = {
         [STYLE_PLAIN] = "\033[0m", [STYLE_BOLD] = "\033[1m",   [STYLE_DIM] = "\033[2m",
         [STYLE_RED] = "\033[31m",  [STYLE_GREEN] = "\033[32m", [STYLE_YELLOW] = "\033[33m"};
-    if (out->color)
-        fputs(codes[style], out->file);
+    return out->color ? codes[style] : "";
+}
+
+void out_style(struct out *out, enum style style)
+{
+    fputs(out_code(out, style), out->file);
 }
 
 void out_styled(struct out *out, enum style style, const char *text)
@@ -92,6 +103,28 @@ void out_clean(struct out *out, struct slice text)
     buf_init(&buf, OUT_TEXT_MAX);
     text_clean(text, TEXT_LINE, &buf);
     write_buf(out, &buf);
+}
+
+void out_word(struct out *out, struct slice word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "._:@%+,/-";
+    bool quote = word.len == 0;
+
+    for (size_t i = 0; i < word.len; i++)
+        quote = quote || word.ptr[i] == '\0' || !strchr(plain, word.ptr[i]);
+    if (!quote) {
+        out_clean(out, word);
+        return;
+    }
+    out_str(out, "'");
+    for (size_t i = 0, start = 0; i <= word.len; i++) {
+        if (i < word.len && word.ptr[i] != '\'')
+            continue;
+        out_clean(out, (struct slice){word.ptr + start, i - start});
+        out_str(out, i < word.len ? "'\\''" : "'");
+        start = i + 1;
+    }
 }
 
 void out_block(struct out *out, struct slice text, unsigned indent)

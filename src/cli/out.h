@@ -31,8 +31,17 @@ void out_format(struct out *out, const char *format, ...) __attribute__((format(
 void out_style(struct out *out, enum style style); /* STYLE_PLAIN ends a style */
 void out_styled(struct out *out, enum style style, const char *text);
 
+/* out_code is what begins a style, for who puts a line together first; "" without colour. */
+const char *out_code(const struct out *out, enum style style);
+
+/* out_columns asks the terminal how wide it is at this moment; 80 when it does not say. */
+size_t out_columns(const struct out *out);
+
 /* out_clean prints a job's text on one line, made safe. */
 void out_clean(struct out *out, struct slice text);
+
+/* out_word prints a word so that it can be copied into a shell, whatever it holds. */
+void out_word(struct out *out, struct slice word);
 
 /* out_block prints a job's text line by line, made safe, each line after `indent` spaces. */
 void out_block(struct out *out, struct slice text, unsigned indent);

@@ -12,7 +12,7 @@ void reply_release(struct reply *reply)
     api_answer_release(&reply->answer);
 }
 
-static int connect_once(struct cli *cli)
+int request_connect(struct cli *cli)
 {
     struct connection_target target = {.data = args_value(&cli->args, "data"),
                                        .server = cli->server,
@@ -51,7 +51,7 @@ int request_try(struct cli *cli, const char *method, const char *path, struct sl
     api_answer_init(&reply->answer);
     if (!path)
         return say_no_memory();
-    code = connect_once(cli);
+    code = request_connect(cli);
     if (code != 0)
         return code;
     status = connection_call(cli->connection, &request, &reply->answer, &err);

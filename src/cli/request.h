@@ -17,6 +17,10 @@ struct reply {
 
 void reply_release(struct reply *reply);
 
+/* request_connect makes the connection ready, as the first request does.  0, or an exit code after
+ * it has said what is wrong. */
+int request_connect(struct cli *cli);
+
 /* request_send carries out one request and reads the answer.  It returns 0, or an exit code after
  * it has said what the answer's error says; the reply is to be released in both cases.  `body` may
  * be empty. */

@@ -8,6 +8,7 @@
 #include "cli/file.h"
 #include "cli/letters.h"
 #include "cli/request.h"
+#include "cli/retry.h"
 #include "cli/say.h"
 #include "cli/view.h"
 #include "core/filter.h"
@@ -21,6 +22,7 @@ struct choice {
     size_t id_count;
     const char *run, *group; /* a net: one of these, or else all */
     int64_t count;           /* letters, at most */
+    struct retry_plan plan;  /* of a retry: what follows it */
 };
 
 /* struct verb: an action and its words. */
@@ -72,7 +74,7 @@ static int choose_run(struct cli *cli, const char *word, struct choice *choice)
 {
     struct slice none;
     int code = count_open(cli, word, &choice->count);
-    if (code == 0 && choice->count > 0)
+    if (code == 0 && (choice->count > 0 || retry_run_waits(cli, word)))
         choice->run = word;
     else if (code == 0)
         code = letters_find(cli, word, &none); /* says that there is none, and what was meant */
@@ -116,6 +118,29 @@ static int choose(struct cli *cli, struct choice *choice)
     if (choice->group)
         return choose_group(cli, choice);
     return ids ? choose_ids(cli, choice) : count_open(cli, NULL, &choice->count);
+}
+
+/* plan_retry finds the map runs that the letters belong to: their items are run here. */
+static int plan_retry(struct cli *cli, struct choice *choice)
+{
+    struct buf query;
+    int code = 0;
+
+    for (size_t i = 0; choice->ids && i < choice->id_count && code == 0; i++)
+        code = retry_plan_letter(cli, &choice->plan, choice->ids[i]);
+    if (code != 0 || choice->ids)
+        return code;
+    buf_init(&query, 4096);
+    if (choice->run)
+        request_query(&query, "job_id", slice_of(choice->run));
+    if (choice->group)
+        request_query(&query, "fingerprint", slice_of(choice->group));
+    request_query(&query, "recovered", SLICE("false"));
+    code = retry_plan_query(cli, &choice->plan, buf_slice(&query));
+    buf_release(&query);
+    if (code == 0 && choice->run && choice->count == 0)
+        code = retry_plan_run(cli, &choice->plan, slice_of(choice->run));
+    return code;
 }
 
 /* ---- what is sent ---------------------------------------------------------------------------- */
@@ -170,7 +195,7 @@ static int put_patch(struct cli *cli, struct jsonw *w)
     return code;
 }
 
-static int put_retry(struct cli *cli, struct jsonw *w)
+static int put_retry(struct cli *cli, const struct choice *choice, struct jsonw *w)
 {
     const char *queue = args_value(&cli->args, "queue"), *policy = args_value(&cli->args, "policy");
     int64_t runs = 0;
@@ -184,6 +209,8 @@ static int put_retry(struct cli *cli, struct jsonw *w)
         jsonw_put_str(w, "policy", policy);
     if (args_has(&cli->args, "force"))
         jsonw_put_bool(w, "force", true);
+    if (args_has(&cli->args, "wait") || (choice->plan.hold && !cli->server))
+        jsonw_put_bool(w, "hold", true);
     return code != 0 ? code : put_patch(cli, w);
 }
 
@@ -201,7 +228,7 @@ static int make_body(struct cli *cli, const struct verb *verb, const struct choi
     if (filter)
         jsonw_put_str(&w, "filter", filter);
     if (verb == &verb_retry)
-        code = put_retry(cli, &w);
+        code = put_retry(cli, choice, &w);
     jsonw_object_end(&w);
     if (code == 0 && buf_status(body, NULL) != STATUS_OK)
         code = say_error(CLI_USAGE, "that is too much for one request: use a group or --filter");
@@ -287,28 +314,49 @@ static int show_results(struct cli *cli, const struct verb *verb, struct json an
     return code != 0 ? code : failed > 0 ? CLI_REFUSED : skipped > 0 && done == 0 ? CLI_REFUSED : 0;
 }
 
+/* send_choice has the letters reviewed, and shows what came of it. */
+static int send_choice(struct cli *cli, const struct verb *verb, const struct choice *choice,
+                       struct slice body)
+{
+    struct reply reply;
+    bool known = choice->run && choice->count == 0; /* nothing is dead: only what waits is run */
+    const char *path = request_path(cli, "/api/v1/dlq/", slice_of(verb->name), "");
+    int code = 0, follows;
+
+    reply = (struct reply){0};
+    if (!known)
+        code = request_send(cli, "POST", path, (struct slice){0}, body, &reply);
+    if (code == 0 && !known && cli->json)
+        out_json(&cli->out, buf_slice(&reply.answer.body));
+    if (code == 0 && !known)
+        code = show_results(cli, verb, reply.value);
+    if (verb == &verb_retry &&
+        (code == 0 || view_int(reply.value, verb->done) > 0 || retry_waits(cli, &choice->plan))) {
+        follows = retry_follow(cli, &choice->plan, reply.value);
+        code = follows > code ? follows : code;
+    }
+    reply_release(&reply);
+    return code;
+}
+
 static int review_many(struct cli *cli, const struct verb *verb)
 {
     struct choice choice;
-    struct reply reply;
     struct buf body;
     int code = choose(cli, &choice);
 
+    if (code == 0 && verb == &verb_retry)
+        code = plan_retry(cli, &choice);
     if (code != 0)
         return code;
     buf_init(&body, BODY_MAX);
     code = make_body(cli, verb, &choice, &body);
     if (code == 0)
         code = ask(cli, verb, &choice);
-    if (code == 0) {
-        const char *path = request_path(cli, "/api/v1/dlq/", slice_of(verb->name), "");
-        code = request_send(cli, "POST", path, (struct slice){0}, buf_slice(&body), &reply);
-        if (code == 0 && cli->json)
-            out_json(&cli->out, buf_slice(&reply.answer.body));
-        if (code == 0)
-            code = show_results(cli, verb, reply.value);
-        reply_release(&reply);
-    }
+    if (code == 0 && verb == &verb_retry)
+        code = retry_confirm(cli, &choice.plan);
+    if (code == 0)
+        code = send_choice(cli, verb, &choice, buf_slice(&body));
     buf_release(&body);
     return code;
 }

@@ -14,6 +14,7 @@ static const struct {
     {"policy_forbids", "the policy does not retry this kind of failure"},
     {"not_idempotent", "it may have had side effects, and has no idempotency key"},
     {"dependency_down", "what it depends on has been down for too long"},
+    {"interrupted", "who ran it was cut off, which does not count"},
     {"attempts_exhausted", "no attempt was left"},
     {"budget_exhausted", "another attempt would have begun after the retry budget's end"},
     {"retry_permitted", "the policy allows another attempt"},
@@ -71,7 +72,9 @@ static void time_line(struct story *s, const char *name, const char *member)
 static void header(struct story *s)
 {
     struct slice state = text_of(s, "state"), detail = text_of(s, "reason_detail");
-    bool dead = slice_is(state, "dead");
+    enum style style = slice_is(state, "dead")         ? STYLE_RED
+                       : slice_is(state, "recovering") ? STYLE_YELLOW
+                                                       : STYLE_GREEN;
     int64_t redrives = view_int(s->letter, "redrive_count");
 
     out_style(s->out, STYLE_BOLD);
@@ -79,7 +82,7 @@ static void header(struct story *s)
     out_clean(s->out, text_of(s, "dlq_id"));
     out_style(s->out, STYLE_PLAIN);
     out_str(s->out, "\n  state      ");
-    out_style(s->out, dead ? STYLE_RED : STYLE_GREEN);
+    out_style(s->out, style);
     out_clean(s->out, state);
     out_style(s->out, STYLE_PLAIN);
     out_str(s->out, view_true(s->letter, "escalated") ? ", escalated to a person" : "");
@@ -115,6 +118,27 @@ static struct json last_of(struct json array)
     return last;
 }
 
+/* attempts_used prints how many attempts there were, and how many of them did not count. */
+static void attempts_used(struct story *s)
+{
+    int64_t made = view_int(s->letter, "failure_count"),
+            allowed = view_int(s->letter, "max_retries");
+    int64_t cut_off = 0;
+    struct json_iter iter;
+    struct json failure;
+
+    json_iter_init(&iter, view_get(s->letter, "failure_history"));
+    while (json_next(&iter, NULL, &failure))
+        cut_off += json_string_is(view_get(view_get(failure, "decision"), "rule"), "interrupted");
+    if (cut_off == 0)
+        out_format(s->out, ", after %" PRId64 " of %" PRId64 " attempts\n", made, allowed);
+    else
+        out_format(s->out,
+                   ", after %" PRId64 " attempts, of which %" PRId64
+                   " were cut off and do not count; %" PRId64 " %s allowed\n",
+                   made, cut_off, allowed, allowed == 1 ? "is" : "are");
+}
+
 static void why_dead(struct story *s)
 {
     struct json last = last_of(view_get(s->letter, "failure_history"));
@@ -133,8 +157,7 @@ static void why_dead(struct story *s)
     out_clean(s->out, rule);
     out_format(s->out, "\n  %-11s", "policy");
     out_clean(s->out, policy);
-    out_format(s->out, ", after %" PRId64 " of %" PRId64 " attempts\n",
-               view_int(s->letter, "failure_count"), view_int(s->letter, "max_retries"));
+    attempts_used(s);
     line(s, "class", class);
 }
 
@@ -157,6 +180,96 @@ static void under(struct story *s, const char *name, struct slice text)
         return;
     out_format(s->out, "     %s\n", name);
     out_block(s->out, text, 7);
+}
+
+/* What is shown of what a command wrote: its end.  The whole is in its log. */
+#define TAIL_LINES 10
+#define TAIL_BYTES 2000
+
+static struct slice without_last_newlines(struct slice text)
+{
+    while (text.len > 0 && text.ptr[text.len - 1] == '\n')
+        text.len--;
+    return text;
+}
+
+/* tail_of is the end of a text, never beginning inside a UTF-8 character. */
+static struct slice tail_of(struct slice text)
+{
+    size_t at = text.len, lines = 0;
+
+    while (at > 0 && text.len - at < TAIL_BYTES) {
+        if (text.ptr[at - 1] == '\n' && ++lines == TAIL_LINES)
+            break;
+        at--;
+    }
+    while (at < text.len && (text.ptr[at] & 0xc0) == 0x80)
+        at++;
+    return (struct slice){text.ptr + at, text.len - at};
+}
+
+/* stream_lines prints the end of a stream; `total` is how many bytes it had, when that is known. */
+static void stream_lines(struct story *s, const char *name, struct slice text, int64_t total)
+{
+    struct slice whole = without_last_newlines(text), tail = tail_of(whole);
+
+    if (tail.len == 0)
+        return;
+    if (total < (int64_t)text.len)
+        total = (int64_t)text.len;
+    if (tail.len < whole.len)
+        out_format(s->out, "     %s, the end of %" PRId64 " bytes\n", name, total);
+    else
+        out_format(s->out, "     %s\n", name);
+    out_block(s->out, tail, 7);
+}
+
+/* exit_line prints how a command ended, and what it used. */
+static void exit_line(struct story *s, struct json artifacts)
+{
+    struct slice signal = view_text(artifacts, "signal", s->arena);
+    int64_t code = 0, kb = view_int(artifacts, "memory_max_kb");
+    int64_t ms = view_int(artifacts, "cpu_user_ms") + view_int(artifacts, "cpu_system_ms");
+
+    if (!json_int(view_get(artifacts, "exit_code"), &code))
+        return;
+    out_format(s->out, "     exit code %" PRId64, code);
+    if (signal.len > 0) {
+        out_str(s->out, " (");
+        out_clean(s->out, signal);
+        out_str(s->out, ")");
+    }
+    if (ms > 0) {
+        struct slice span = view_span((double)ms / 1000, s->arena);
+        out_format(s->out, ", %.*s of CPU", SLICE_ARG(span));
+    }
+    if (kb > 0)
+        out_format(s->out, ", %.1f MB of memory", (double)kb / 1024);
+    out_str(s->out, "\n");
+}
+
+/* trace_lines prints the stack trace, unless it is the end of standard error, which is printed. */
+static void trace_lines(struct story *s, struct slice trace, struct slice heard)
+{
+    struct slice a = without_last_newlines(trace), b = without_last_newlines(heard);
+
+    if (a.len > 0 && a.len <= b.len && memcmp(b.ptr + b.len - a.len, a.ptr, a.len) == 0)
+        return;
+    under(s, "stack trace", trace);
+}
+
+/* output prints what a command left behind. */
+static void output(struct story *s, struct json failure)
+{
+    struct json artifacts = view_get(failure, "artifacts");
+    struct slice heard = view_text(artifacts, "stderr", s->arena);
+
+    exit_line(s, artifacts);
+    stream_lines(s, "standard output", view_text(artifacts, "stdout", s->arena),
+                 view_int(artifacts, "stdout_bytes"));
+    stream_lines(s, "standard error", heard, view_int(artifacts, "stderr_bytes"));
+    trace_lines(s, view_text(failure, "stack_trace", s->arena), heard);
+    under(s, "log", view_text(failure, "json_log_location", s->arena));
 }
 
 static void context_lines(struct story *s, struct json context)
@@ -203,6 +316,7 @@ static void attempt(struct story *s, struct json failure)
     out_style(s->out, STYLE_RED);
     out_clean(s->out, error_type_name(s, view_get(failure, "error_type")));
     out_style(s->out, STYLE_PLAIN);
+    out_str(s->out, view_true(failure, "interrupted") ? "  cut off" : "");
     if (agent.len > 0) {
         out_str(s->out, "  by ");
         out_clean(s->out, agent);
@@ -215,8 +329,7 @@ static void attempt(struct story *s, struct json failure)
     out_block(s->out, view_text(failure, "error_message", s->arena), 5);
     under(s, "step", step);
     context_lines(s, view_get(failure, "error_context"));
-    under(s, "stack trace", view_text(failure, "stack_trace", s->arena));
-    under(s, "log", view_text(failure, "json_log_location", s->arena));
+    output(s, failure);
     if (cut > 0)
         out_format(s->out, "     (%" PRId64 " bytes of this evidence were over their limit)\n",
                    cut);
@@ -251,35 +364,12 @@ static void payload(struct story *s)
     }
 }
 
-/* shell_word prints an id so that it can be copied into a shell, whatever it holds. */
-static void shell_word(struct story *s, struct slice id)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "._:@%+,/-";
-    bool quote = id.len == 0;
-
-    for (size_t i = 0; i < id.len; i++)
-        quote = quote || id.ptr[i] == '\0' || !strchr(plain, id.ptr[i]);
-    if (!quote) {
-        out_clean(s->out, id);
-        return;
-    }
-    out_str(s->out, "'");
-    for (size_t i = 0, start = 0; i <= id.len; i++) {
-        if (i < id.len && id.ptr[i] != '\'')
-            continue;
-        out_clean(s->out, (struct slice){id.ptr + start, i - start});
-        out_str(s->out, i < id.len ? "'\\''" : "'");
-        start = i + 1;
-    }
-}
-
 /* step prints a command that can be typed next. */
 static void step(struct story *s, const char *command, struct slice id, const char *rest,
                  const char *why)
 {
     out_format(s->out, "  lazaret %s ", command);
-    shell_word(s, id);
+    out_word(s->out, id);
     out_format(s->out, "%s\n      ", rest);
     out_styled(s->out, STYLE_DIM, why);
     out_str(s->out, "\n");

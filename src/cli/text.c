@@ -10,6 +10,8 @@
  * cannot hide what follows it. */
 #include "cli/text.h"
 
+#include <wchar.h>
+
 #include "base/utf8.h"
 
 #define ESC 0x1b
@@ -150,12 +152,46 @@ void text_escape_json(struct slice json, struct buf *out)
     }
 }
 
+/* character_columns is 0 for a mark that stands on the character before it, 2 for a wide one. */
+static size_t character_columns(uint32_t c)
+{
+    if (c < 0x7f)
+        return 1;
+    /* It makes a picture of the character before it: on some terminals a wide one. */
+    if (c == 0xfe0f)
+        return 1;
+    int columns = wcwidth((wchar_t)c);
+    if (columns >= 0)
+        return (size_t)columns;
+    /* The locale does not know it.  No character before these is wide. */
+    return c < 0x1100 ? 1 : 2;
+}
+
 size_t text_columns(struct slice text)
 {
     size_t columns = 0;
-    for (size_t i = 0; i < text.len; i++)
-        columns += ((unsigned char)text.ptr[i] & 0xc0) != 0x80;
+    while (text.len > 0) {
+        uint32_t c;
+        size_t len = text_next(text, &c);
+        columns += character_columns(c);
+        text = slice_after(text, len);
+    }
     return columns;
+}
+
+size_t text_fit(struct slice text, size_t columns)
+{
+    size_t taken = 0;
+    while (taken < text.len) {
+        uint32_t c;
+        size_t len = text_next(slice_after(text, taken), &c);
+        size_t needed = character_columns(c);
+        if (needed > columns)
+            break;
+        columns -= needed;
+        taken += len;
+    }
+    return taken;
 }
 
 #define DISTANCE_TEXT_MAX 64

@@ -35,8 +35,13 @@ void text_escape_json(struct slice json, struct buf *out);
  * it takes; bytes that are no UTF-8 are U+FFFD. */
 size_t text_next(struct slice text, uint32_t *character);
 
-/* text_columns is roughly how wide clean text is on a terminal: its characters. */
+/* text_columns is how many columns clean text takes on a terminal.  Where that is in doubt it is
+ * rather too many than too few. */
 size_t text_columns(struct slice text);
+
+/* text_fit is how many bytes at the beginning of clean text fit into so many columns: whole
+ * characters, with the marks that stand on them. */
+size_t text_fit(struct slice text, size_t columns);
 
 /* text_distance is how many letters must be put in, taken out, changed or swapped with their
  * neighbour to make `b` of `a`; texts over 64 bytes are as far apart as can be. */

@@ -104,6 +104,6 @@ def test_a_flag_takes_a_value_everywhere_or_nowhere(lz):
 
 
 def test_commands_of_later_times_are_not_there(lz):
-    for name in ["work", "map", "send", "redrive", "bench"]:
+    for name in ["send", "redrive", "bench"]:
         assert "no command" in lz.fails(2, name)
     assert "no command" in lz.fails(2, "dlq", "recover")

@@ -168,11 +168,12 @@ def test_a_letter_that_cannot_be_taken_is_named_and_the_others_are(lz):
 
 
 def test_filters_and_state_choose_what_is_exported(lz):
-    one = lz.dead(job_id="a", queue="x")
-    lz.dead(job_id="b", queue="y")
+    one = lz.dead(job_id="a", queue="x", item={"n": 1})
+    lz.dead(job_id="b", queue="y", item={"n": 2})
     lz.ok("dlq", "discard", one)
     def jobs(*flags):
         return [letter["job_id"] for letter in json.loads(lz.ok("dlq", "export", "-", *flags))]
     assert jobs() == ["b"]
     assert jobs("--state", "all") == ["b", "a"]
     assert jobs("--state", "discarded", "--queue", "x") == ["a"]
+    assert jobs("--state", "all", "--filter", "item.n < 2") == ["a"]

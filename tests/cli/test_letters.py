@@ -10,8 +10,8 @@ from conftest import DENIED, TIMEOUT, TWICE
 @pytest.fixture
 def three(lz):
     """Three letters: two of one group, one that needs review."""
-    return [lz.dead(job_id="j1", queue="billing"), lz.dead(job_id="j2", queue="mail", source="tests"),
-            lz.dead(DENIED, job_id="j3", queue="mail", trace_id="t3")]
+    return [lz.dead(job_id="j1", queue="billing", item={"n": 1}), lz.dead(job_id="j2", queue="mail", source="tests", item={"n": 2}),
+            lz.dead(DENIED, job_id="j3", queue="mail", trace_id="t3", item={"n": 3})]
 
 
 def ids(text):
@@ -45,6 +45,10 @@ def test_oldest_first_is_the_other_way_round(lz, three):
     (["--attempts-max", "1"], [2, 1, 0]),
     (["--after", "2000-01-01T00:00:00Z"], [2, 1, 0]),
     (["--before", "2000-01-01T00:00:00Z"], []),
+    (["--filter", "item.n > 1 && item.n <= 3"], [2, 1]),
+    (["--filter", "!(error_type == 'Timeout') || item.n == 1", "--limit", "2"], [2, 0]),
+    (["--filter", "failure_count > 1"], []),
+    (["--filter", "item.n == 2", "--queue", "billing"], []),
     (["--limit", "1"], [2]),
     (["--state", "recovered"], []),
     (["--recovered", "true"], []),
@@ -60,6 +64,8 @@ def test_a_filter_selects(lz, three, flags, expected):
 def test_a_wrong_filter_is_an_error_and_never_matches_everything(lz, three):
     assert "after" in lz.fails(2, "dlq", "list", "--after", "yesterday")
     assert "queue" in lz.fails(2, "dlq", "list", "--queue", "")
+    assert "filter: " in lz.fails(2, "dlq", "list", "--filter", "item.n = 1")
+    assert "--filter: must not be empty" in lz.fails(2, "dlq", "list", "--filter", "")
 
 
 def test_json_is_a_bare_array_of_whole_letters(lz, three):
@@ -97,6 +103,40 @@ def test_show_tells_every_attempt_and_what_to_do(lz):
     attempts = story.split("Attempts")[1]
     assert attempts.index("first") < attempts.index("second")
     assert lz.json("dlq", "show", letter)["job_id"] == "b1"
+
+
+def test_show_tells_how_a_command_ended_and_the_end_of_what_it_wrote(lz):
+    heard = "".join(f"line {number}\n" for number in range(1, 31))
+    failure = {"error_type": {"CommandFailed": {"exit_code": 139, "signal": "SIGSEGV"}}, "message": "killed by SIGSEGV", "stack_trace": heard,
+               "json_log_location": "/data/artifacts/r/1.log", "duration_ms": 1500,
+               "artifacts": {"exit_code": 139, "signal": "SIGSEGV", "cpu_user_ms": 40, "cpu_system_ms": 10, "memory_max_kb": 2048,
+                             "stdout": "all well\n", "stdout_bytes": 9, "stderr": heard, "stderr_bytes": 5000000, "stderr_truncated_bytes": 4999750}}
+    letter = lz.seed(("push", {"action": "a", "retry_policy": {"max_attempts": 1}}), ("fail", failure))[-1].split()[1]
+    story = lz.ok("dlq", "show", letter)
+    attempts = story.split("Attempts\n")[1].split("Envelope")[0]
+    assert attempts.splitlines()[1:18] == [
+        "     killed by SIGSEGV",
+        "     exit code 139 (SIGSEGV), 50ms of CPU, 2.0 MB of memory",
+        "     standard output",
+        "       all well",
+        "     standard error, the end of 5000000 bytes",
+        *[f"       line {number}" for number in range(21, 31)],
+        "     log",
+        "       /data/artifacts/r/1.log"]
+    assert "stack trace" not in story and "Artifacts" not in story
+    other = lz.seed(("push", {"action": "a", "retry_policy": {"max_attempts": 1}}),
+                    ("fail", {**failure, "stack_trace": "at main()", "artifacts": {"stderr": "\x1b[31m" + "x" * 9999 + "é\n"}}))[-1].split()[1]
+    story = lz.ok("dlq", "show", other)
+    assert "stack trace\n       at main()" in story and "\x1b" not in story and "the end of 10007 bytes" in story
+    assert 1900 < story.count("x") < 2100
+
+
+def test_show_tells_which_attempts_were_cut_off(lz):
+    cut_off = {"message": "stopped by Ctrl-C", "interrupted": True}
+    letter = lz.seed(("push", {"action": "a", "retry_policy": {"max_attempts": 1}}), ("fail", cut_off), ("fail", cut_off), ("fail", TIMEOUT))[-1].split()[1]
+    story = lz.ok("dlq", "show", letter)
+    assert "inline, after 3 attempts, of which 2 were cut off and do not count; 1 is allowed" in story
+    assert story.count("  cut off  by ") == 2 and story.count("retry after 0s (interrupted)") == 2
 
 
 def test_a_shortened_id_is_enough_while_it_is_unique(lz):
