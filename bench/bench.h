@@ -29,6 +29,10 @@ void posts_run(struct bench *bench);     /* single posts beside beanstalkd's put
 void batches_run(struct bench *bench);   /* batches beside the engine without a server */
 void lifecycle_run(struct bench *bench); /* whole lives beside BullMQ's */
 void waiting_run(struct bench *bench);   /* long polls, and connections that do nothing */
+/* and of commands: */
+void map_true_run(struct bench *bench);   /* items of /bin/true beside xargs and GNU parallel */
+void map_memory_run(struct bench *bench); /* what an item that waits takes of the memory */
+void map_start_run(struct bench *bench);  /* a million items: how soon the first command runs */
 
 /* bench_die removes the scratch files and ends the program. */
 _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -8,7 +8,7 @@
 #include "bench.h"
 
 struct scenario {
-    const char *part; /* "engine" or "http" */
+    const char *part; /* "engine", "http" or "map" */
     const char *name;
     void (*run)(struct bench *bench);
     const char *what;
@@ -25,16 +25,20 @@ static const struct scenario scenarios[] = {
     {"http", "batches", batches_run, "batches over HTTP, beside the engine without a server"},
     {"http", "lifecycle", lifecycle_run, "whole lives of jobs over HTTP, beside BullMQ"},
     {"http", "waiting", waiting_run, "long polls, and connections that do nothing"},
+    {"map", "map_true", map_true_run, "items of /bin/true, beside xargs and GNU parallel"},
+    {"map", "map_memory", map_memory_run, "memory of a million items that wait"},
+    {"map", "map_start", map_start_run, "a million items: how soon the first command runs"},
 };
 #define SCENARIO_COUNT (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static void usage(FILE *out)
 {
-    fputs("usage: bench [engine|http] [--quick] [--only NAME] [--json FILE]\n\n"
-          "  engine, http  one part: inside the process, or over HTTP beside other servers\n"
-          "  --quick       small sizes: shows that everything works, in a few seconds\n"
-          "  --only NAME   one scenario\n"
-          "  --json FILE   write the line of JSON there too\n\n"
+    fputs("usage: bench [engine|http|map] [--quick] [--only NAME] [--json FILE]\n\n"
+          "  engine, http, map  one part: inside the process, over HTTP beside other servers, or\n"
+          "                     commands over items beside xargs and GNU parallel\n"
+          "  --quick            small sizes: shows that everything works, in a few seconds\n"
+          "  --only NAME        one scenario\n"
+          "  --json FILE        write the line of JSON there too\n\n"
           "Files are written under $TMPDIR, else beside the program: about 4 GB, removed at the "
           "end.\n\nscenarios:\n",
           out);
@@ -45,7 +49,7 @@ static void usage(FILE *out)
 
 struct options {
     bool quick;
-    const char *part; /* NULL: both */
+    const char *part; /* NULL: all */
     const char *only; /* NULL: all */
     const char *json; /* NULL: only to standard output */
 };

@@ -1,4 +1,4 @@
-/* process: starting, asking and stopping the servers that are measured.
+/* process: starting, asking and stopping the programs that are measured.
  *
  * No process outlives the bench: each asks the system to be killed with its parent, and a signal
  * that ends the bench kills them by their ids. */
@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,14 +38,14 @@ static void running_replace(pid_t from, pid_t to)
             running[i] = to;
             return;
         }
-    bench_die("more than %d servers at a time", RUNNING_MAX);
+    bench_die("more than %d programs at a time", RUNNING_MAX);
 }
 
 /* ---- finding ----------------------------------------------------------------------------------
  */
 
-/* program_find looks for a program where a shell of the system's administrator would. */
-static bool program_find(const char *name, char out[PROCESS_PATH_SIZE])
+/* process_find looks where a shell of the system's administrator would. */
+bool process_find(const char *name, char out[PROCESS_PATH_SIZE])
 {
     const char *path = getenv("PATH");
     char all[PROCESS_PATH_SIZE];
@@ -98,6 +99,7 @@ static void spawn(struct process *process, char *const args[])
 {
     int in[2], out[2];
     pid_t parent = getpid();
+    process->started_ns = clock_ns();
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
         bench_die("pipe: %s", strerror(errno));
     fflush(NULL);
@@ -114,7 +116,7 @@ static void spawn(struct process *process, char *const args[])
     running_replace(0, pid);
 }
 
-/* show_log says what a server had to say. */
+/* show_log says what a program had to say. */
 static void show_log(const struct process *process)
 {
     char path[PROCESS_PATH_SIZE + 16], line[512];
@@ -126,7 +128,13 @@ static void show_log(const struct process *process)
         fclose(file);
 }
 
-static bool process_alive(const struct process *process)
+_Noreturn void process_die(const struct process *process, const char *what)
+{
+    show_log(process);
+    bench_die("%s %s", process->name, what);
+}
+
+bool process_alive(const struct process *process)
 {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -147,8 +155,7 @@ static void wait_for_port(const struct process *process)
             return;
         poll(NULL, 0, 5);
     }
-    show_log(process);
-    bench_die("%s did not come up", process->name);
+    process_die(process, "did not come up");
 }
 
 void process_line(struct process *process, char *out, size_t size)
@@ -158,10 +165,8 @@ void process_line(struct process *process, char *out, size_t size)
         ssize_t got = read(process->out, out + len, 1);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0) {
-            show_log(process);
-            bench_die("%s ended before it said what it was to say", process->name);
-        }
+        if (got <= 0)
+            process_die(process, "ended before it said what it was to say");
         if (out[len++] == '\n')
             break;
     }
@@ -212,7 +217,7 @@ bool lazaret_start(struct process *process)
 bool beanstalkd_start(struct process *process)
 {
     char path[PROCESS_PATH_SIZE], port[16];
-    if (!program_find("beanstalkd", path))
+    if (!process_find("beanstalkd", path))
         return false;
     process_init(process, "beanstalkd");
     process->port = free_port();
@@ -242,7 +247,7 @@ bool redis_start(struct process *process)
     char copies[sizeof(settings) / sizeof(settings[0])][40];
     char *args[ARGS_MAX];
     int count = 0;
-    if (!program_find("redis-server", path))
+    if (!process_find("redis-server", path))
         return false;
     process_init(process, "redis");
     process->port = free_port();
@@ -263,7 +268,7 @@ bool bullmq_start(struct process *process, int redis_port)
 {
     char node[PROCESS_PATH_SIZE], port[16];
     char script[] = BENCH_SOURCE "/peers/bullmq/lifecycle.js";
-    if (!program_find("node", node))
+    if (!process_find("node", node))
         return false;
     if (access(BENCH_SOURCE "/peers/bullmq/node_modules/bullmq", R_OK) != 0) {
         printf("  bullmq is not installed (scripts/deps bench): not measured\n");
@@ -275,6 +280,79 @@ bool bullmq_start(struct process *process, int redis_port)
     return true;
 }
 
+/* ---- programs that end by themselves ----------------------------------------------------------
+ */
+
+void process_run(struct process *process, const char *name, const char **args)
+{
+    process_init(process, name);
+    spawn(process, (char *const *)(uintptr_t)args);
+}
+
+void lazaret_run(struct process *process, const char *name, const char **args)
+{
+    char path[PROCESS_PATH_SIZE];
+    lazaret_path(path);
+    if (access(path, X_OK) != 0)
+        bench_die("%s: %s", path, strerror(errno));
+    args[0] = path;
+    process_run(process, name, args);
+    args[0] = NULL;
+}
+
+/* read_cpu reads what a process that has ended and was not reaped has used of the processors. */
+static void read_cpu(const struct process *process, struct process_usage *out)
+{
+    char path[64], text[1024];
+    unsigned long user = 0, kernel = 0;
+    long user_waited = 0, kernel_waited = 0;
+    double ticks = (double)sysconf(_SC_CLK_TCK);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process->pid);
+    FILE *file = fopen(path, "r");
+    size_t len = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    text[len] = '\0';
+    const char *rest = strrchr(text, ')'); /* the name before it may have anything in it */
+    if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld",
+                        &user, &kernel, &user_waited, &kernel_waited) != 4)
+        bench_die("%s cannot be read", path);
+    fclose(file);
+    out->own_seconds = (double)(user + kernel) / ticks;
+    out->commands_seconds = (double)(user_waited + kernel_waited) / ticks;
+}
+
+/* reaped lets go of a process that is no more. */
+static void reaped(struct process *process)
+{
+    running_replace(process->pid, 0);
+    close(process->in);
+    close(process->out);
+    process->pid = 0;
+    scratch_folder_remove(process->name);
+}
+
+void process_wait(struct process *process, struct process_usage *out)
+{
+    siginfo_t info;
+    struct rusage usage;
+    while (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOWAIT) != 0)
+        if (errno != EINTR)
+            bench_die("%s cannot be waited for: %s", process->name, strerror(errno));
+    out->seconds = (double)(clock_ns() - process->started_ns) / 1e9;
+    if (info.si_code != CLD_EXITED || info.si_status != 0)
+        process_die(process, info.si_code == CLD_EXITED ? "failed" : "was killed");
+    read_cpu(process, out);
+    wait4(process->pid, NULL, 0, &usage);
+    out->peak_bytes = (int64_t)usage.ru_maxrss * 1024;
+    reaped(process);
+}
+
+void process_kill(struct process *process)
+{
+    kill(process->pid, SIGKILL);
+    waitpid(process->pid, NULL, 0);
+    reaped(process);
+}
+
 /* ---- asking and stopping ----------------------------------------------------------------------
  */
 
@@ -283,6 +361,7 @@ void process_stop(struct process *process)
     if (process->pid <= 0)
         return;
     close(process->in);
+    process->in = -1;
     kill(process->pid, SIGTERM);
     for (int waited = 0; waited < STOP_MS && process_alive(process); waited += 5)
         poll(NULL, 0, 5);
@@ -291,10 +370,7 @@ void process_stop(struct process *process)
         kill(process->pid, SIGKILL);
     }
     waitpid(process->pid, NULL, 0);
-    running_replace(process->pid, 0);
-    close(process->out);
-    process->pid = 0;
-    scratch_folder_remove(process->name);
+    reaped(process);
 }
 
 int64_t process_cpu_ns(const struct process *process)
@@ -304,6 +380,21 @@ int64_t process_cpu_ns(const struct process *process)
     if (clock_getcpuclockid(process->pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
         return 0;
     return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+int64_t process_peak_bytes(const struct process *process)
+{
+    char path[64], line[128];
+    long long kilobytes = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)process->pid);
+    FILE *file = fopen(path, "r");
+    while (file && !kilobytes && fgets(line, sizeof(line), file))
+        if (sscanf(line, "VmHWM: %lld", &kilobytes) != 1)
+            kilobytes = 0;
+    if (!kilobytes)
+        bench_die("%s cannot be read", path);
+    fclose(file);
+    return kilobytes * 1024;
 }
 
 int64_t process_rss_bytes(const struct process *process)

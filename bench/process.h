@@ -1,5 +1,5 @@
-/* process: the servers that are measured: each a real program, started on a free port of this
- * machine in a directory of its own, and stopped by its process id. */
+/* process: the programs that are measured: each a real one, started in a directory of its own, and
+ * stopped by its process id.  Servers listen on a free port of this machine. */
 #ifndef LAZARET_BENCH_PROCESS_H
 #define LAZARET_BENCH_PROCESS_H
 
@@ -14,6 +14,7 @@ struct process {
     pid_t pid;     /* 0: not running */
     int port;      /* that it listens on */
     int in, out;   /* its standard input and output; -1: none */
+    int64_t started_ns;
     char directory[PROCESS_PATH_SIZE];
 };
 
@@ -25,6 +26,42 @@ bool redis_start(struct process *process);      /* with a log that is synced bef
 
 /* bullmq_start starts the other half of the lifecycle's peer, on the Redis of that port. */
 bool bullmq_start(struct process *process, int redis_port);
+
+/* ---- programs that end by themselves ----------------------------------------------------------
+ */
+
+/* struct process_usage: what a program took from its start to its end. */
+struct process_usage {
+    double seconds;
+    double own_seconds;      /* of the processors, by itself */
+    double commands_seconds; /* likewise, by what it started and waited for */
+    int64_t peak_bytes;      /* of memory, its own or that of a command, whichever is larger */
+};
+
+/* process_find looks for a program; when it is not installed it says that it is not measured. */
+bool process_find(const char *name, char out[PROCESS_PATH_SIZE]);
+
+/* process_run starts a program; args[0] is its path, `name` what its directory is called.
+ * lazaret_run starts ours; args[0] is put in. */
+void process_run(struct process *process, const char *name, const char **args);
+void lazaret_run(struct process *process, const char *name, const char **args);
+
+/* process_wait waits until it has ended, and removes its directory.  One that ends with another
+ * exit code than 0 ends the bench. */
+void process_wait(struct process *process, struct process_usage *out);
+
+/* process_kill ends it without a warning, and removes its directory. */
+void process_kill(struct process *process);
+
+bool process_alive(const struct process *process);
+
+/* process_die ends the bench because of a program: with what it said and what it did. */
+_Noreturn void process_die(const struct process *process, const char *what);
+
+int64_t process_peak_bytes(const struct process *process); /* the most it held in memory */
+
+/* ---- asking and stopping ----------------------------------------------------------------------
+ */
 
 /* process_line reads one line of the process' output; it waits. */
 void process_line(struct process *process, char *out, size_t size);
