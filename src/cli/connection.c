@@ -11,6 +11,7 @@
 #include "cli/connection.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 
 #include "api/owner.h"
@@ -38,6 +39,8 @@ struct connection {
 /* ---- carriers ---------------------------------------------------------------------------------
  */
 
+/* own makes this process the owner.  The owner's threads take no signal: those are for the thread
+ * that runs the command. */
 static enum status own(struct connection *connection, struct err *err)
 {
     const struct config *config = connection->target.config;
@@ -47,7 +50,13 @@ static enum status own(struct connection *connection, struct err *err)
                                .retention = {.done = config->keep_done,
                                              .recovered = config->keep_recovered,
                                              .discarded = config->keep_discarded}}}};
-    return owner_open(&owner, &connection->owner, err);
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    enum status status = owner_open(&owner, &connection->owner, err);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
 }
 
 static enum status open_socket(struct connection *connection, struct remote **out, struct err *err)

@@ -5,6 +5,7 @@
 
 #include "cli/connection.h"
 #include "cli/request.h"
+#include "run/halt.h"
 
 static enum status call(void *ctx, const char *method, const char *path, struct slice body,
                         struct buf *answer, int *http, struct err *err)
@@ -38,10 +39,7 @@ int runlink_open(struct cli *cli, struct link *out)
 void runlink_block(void)
 {
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    halt_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 

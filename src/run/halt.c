@@ -2,7 +2,6 @@
 #include "run/halt.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -16,14 +15,23 @@ static void arrived(struct loop_watch *watch, uint32_t events)
         halt->asked(halt, ++halt->count);
 }
 
+void halt_signals(sigset_t *out)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    sigemptyset(out);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct sigaction action;
+        /* One that is ignored would come all the same, as long as it is blocked. */
+        if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(out, numbers[i]);
+    }
+}
+
 enum status halt_open(struct halt *halt, struct loop *loop,
                       void (*asked)(struct halt *halt, int count), struct err *err)
 {
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    halt_signals(&set);
     *halt = (struct halt){.loop = loop, .asked = asked, .watch = {.ready = arrived, .fd = -1}};
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0)

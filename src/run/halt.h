@@ -2,6 +2,8 @@
 #ifndef LAZARET_RUN_HALT_H
 #define LAZARET_RUN_HALT_H
 
+#include <signal.h>
+
 #include "run/loop.h"
 
 /* struct halt: `{.watch = {.fd = -1}}` is not open. */
@@ -12,7 +14,11 @@ struct halt {
     int count;
 };
 
-/* halt_open waits for SIGINT, SIGTERM and SIGHUP, which must be blocked in every thread. */
+/* halt_signals is the set of those signals: SIGINT, SIGTERM and SIGHUP, without those that whoever
+ * started us has us ignore (nohup, a shell's job in the background). */
+void halt_signals(sigset_t *out);
+
+/* halt_open waits for them; they must be blocked in every thread. */
 enum status halt_open(struct halt *halt, struct loop *loop,
                       void (*asked)(struct halt *halt, int count), struct err *err);
 void halt_close(struct halt *halt); /* one that is not open is fine */

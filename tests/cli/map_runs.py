@@ -37,21 +37,28 @@ def alive(pid):
         return False
 
 
+def signals(ignored):
+    """What a process begins with, whatever we were begun with ourselves."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+
 class Run:
     """A run that goes on in the background."""
 
-    def __init__(self, maps, args, input=subprocess.DEVNULL, env=None):
+    def __init__(self, maps, args, input=subprocess.DEVNULL, env=None, ignored=(), command=("map",)):
         self.out, self.err = maps.folder / f"out.{len(maps.runs)}", maps.folder / f"err.{len(maps.runs)}"
         with open(self.out, "w") as out, open(self.err, "w") as err:
-            self.process = subprocess.Popen([PROGRAM, "map", "-o", "json", *map(str, args)], cwd=maps.folder, stdin=input,
-                                            stdout=out, stderr=err, env={**maps.lz.env, **(env or {})})
+            self.process = subprocess.Popen([PROGRAM, *command, "-o", "json", *map(str, args)], cwd=maps.folder, stdin=input,
+                                            stdout=out, stderr=err, env={**maps.lz.env, **(env or {})}, preexec_fn=lambda: signals(ignored))
 
     def signal(self, number=signal.SIGINT):
         self.process.send_signal(number)
 
     def events(self):
         """What it has told so far; the last line may be on its way."""
-        return [json.loads(line) for line in self.out.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        lines = [json.loads(line) for line in self.out.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return [line for line in lines if "event" in line]
 
     def end(self, code=0):
         """Waits for its end and returns its events."""

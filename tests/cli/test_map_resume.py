@@ -162,6 +162,33 @@ def test_a_stream_that_is_waited_for_does_not_hold_up_a_signal(maps):
     os.close(write)
 
 
+def test_a_signal_that_it_was_begun_with_ignored_is_ignored(maps):
+    run = maps.start("--input", maps.lines("a", "b"), "--parallel", "1", *WAIT, ignored=[signal.SIGHUP, signal.SIGINT])
+    maps.logged("begin a")
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGHUP, signal.SIGINT):
+        run.signal(number)
+    go(maps)
+    events = run.end()
+    assert events[-1]["done"] == 2 and not events[-1]["interrupted"] and count(events, "note") == 0
+
+
+def test_a_retry_is_interrupted_as_a_run_is(maps):
+    maps.map("--input", named(maps, "a", "b"), *NAMED, "--retry", "1", "--parallel", "1", *sh('test -e again || exit 1; ' + WAIT[3], "{id}"))
+    maps.write("again", "")
+    run = maps.start("r", "--yes", command=("dlq", "retry"))
+    maps.logged("begin a")
+    run.signal()
+    until(lambda: count(run.events(), "note"))
+    run.signal()
+    events = run.end(code=1)
+    assert events[-1]["interrupted"] and count(events, "interrupted") == 1
+    assert {letter["state"] for letter in maps.letters().values()} == {"recovering"}
+    go(maps)
+    maps.retry("r")
+    assert begun(maps) == ["a", "b", "a"] or begun(maps) == ["a", "a", "b"]
+    assert {letter["state"] for letter in maps.letters().values()} == {"recovered"} and was_cut_off(maps, "a")
+
+
 # ---- going on --------------------------------------------------------------------------------------------------------
 
 def test_a_run_goes_on_with_another_command(maps):
