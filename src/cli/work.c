@@ -161,7 +161,7 @@ static int read_command(struct cli *cli, const struct template **out)
     return 0;
 }
 
-static int run(struct cli *cli, struct work_config *work)
+static int run(struct cli *cli, const struct work_config *work)
 {
     struct link link;
     struct progress *progress = NULL;
@@ -178,9 +178,10 @@ static int run(struct cli *cli, struct work_config *work)
         return code;
     enum status status = progress_open(cli, "job", NULL, &progress, &err);
     if (status == STATUS_OK) {
-        work->link = &link;
-        work->watch = progress_watch(progress);
-        status = work_run(work, &counts, &err);
+        struct work_config whole = *work;
+        whole.link = &link;
+        whole.watch = progress_watch(progress);
+        status = work_run(&whole, &counts, &err);
     }
     progress_close(progress);
     if (status != STATUS_OK)

@@ -762,7 +762,7 @@ enum status crew_open(const struct crew_config *config, struct crew **out, struc
     message_init(&crew->beat, "POST", "/api/v1/leases/heartbeat", beaten, crew);
     crew->slots = mem_array(config->parallel, sizeof(*crew->slots));
     enum status status = crew->slots ? STATUS_OK : err_no_memory(err);
-    for (unsigned i = 0; !status && i < config->parallel; i++)
+    for (unsigned i = 0; crew->slots && i < config->parallel; i++)
         crew->slots[i] = (struct slot){.crew = crew, .number = i};
     if (!status)
         status = courier_new(config->loop, config->link, &crew->leaser, err);

@@ -23,7 +23,7 @@
  * items, one at a time, and each begins with taking over what the one before it left.  So a runner
  * that is held for a while (by a machine that sleeps, by a terminal that nobody reads) goes on as
  * if nothing had happened. */
-#define LEASE span_seconds(12 * 3600)
+#define LEASE span_seconds(INT64_C(12) * 3600)
 #define WAIT span_ms(50)    /* for a job that is ready */
 #define SHOW span_ms(100)   /* between two counts */
 #define SKIPPED_BYTES 64000 /* ids of one request that gives letters up */
