@@ -11,6 +11,8 @@
 #include "run/item.h"
 #include "run/spec.h"
 
+#define LINE_MAX_BYTES                                                                             \
+    (ITEM_ID_MAX + 32) /* an id, the number of a repeated one, and the line's end */
 #define PATH_BYTES_MAX 8192
 
 struct roll {
@@ -56,9 +58,9 @@ void roll_close(struct roll *roll)
 
 enum status roll_add(struct roll *roll, struct slice id, struct err *err)
 {
-    char line[ITEM_ID_MAX + 1];
+    char line[LINE_MAX_BYTES];
     ssize_t written;
-    BUG_ON(id.len > ITEM_ID_MAX || memchr(id.ptr, '\n', id.len));
+    BUG_ON(id.len >= sizeof(line) || memchr(id.ptr, '\n', id.len));
     memcpy(line, id.ptr, id.len);
     line[id.len] = '\n';
     do
@@ -75,7 +77,7 @@ enum status roll_each(const char *data, const char *run_id,
                       struct err *err)
 {
     struct buf path;
-    char line[ITEM_ID_MAX + 2];
+    char line[LINE_MAX_BYTES + 1];
     buf_init(&path, PATH_BYTES_MAX);
     enum status status = spec_path(data, run_id, ".ids", &path, err);
     FILE *file = status ? NULL : fopen(buf_str(&path), "re");

@@ -248,7 +248,7 @@ static enum status too_large(struct err *err)
 enum status workflow_parse(struct slice text, const char *name, struct arena *arena,
                            struct workflow *out, struct err *err)
 {
-    struct err unread;
+    struct err unread = {0};
     struct yaml_marks marks = {0};
     struct flow flow = {.marks = &marks, .arena = arena, .err = err ? err : &unread};
     struct buf json;
