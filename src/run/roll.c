@@ -11,13 +11,12 @@
 #include "run/item.h"
 #include "run/spec.h"
 
-#define LINE_MAX_BYTES                                                                             \
-    (ITEM_ID_MAX + 32) /* an id, the number of a repeated one, and the line's end */
 #define PATH_BYTES_MAX 8192
 
 struct roll {
     int fd;
     struct buf path;
+    struct buf line; /* that is being written */
 };
 
 static enum status failed(const struct buf *path, struct err *err)
@@ -33,6 +32,7 @@ enum status roll_open(const char *data, const char *run_id, struct roll **out, s
         return err_no_memory(err);
     roll->fd = -1;
     buf_init(&roll->path, PATH_BYTES_MAX);
+    buf_init(&roll->line, ITEM_ID_MAX + 1);
     enum status status = spec_path(data, run_id, ".ids", &roll->path, err);
     if (!status) {
         int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
@@ -53,20 +53,24 @@ void roll_close(struct roll *roll)
     if (roll->fd >= 0)
         close(roll->fd);
     buf_release(&roll->path);
+    buf_release(&roll->line);
     mem_free(roll);
 }
 
 enum status roll_add(struct roll *roll, struct slice id, struct err *err)
 {
-    char line[LINE_MAX_BYTES];
     ssize_t written;
-    BUG_ON(id.len >= sizeof(line) || memchr(id.ptr, '\n', id.len));
-    memcpy(line, id.ptr, id.len);
-    line[id.len] = '\n';
+    BUG_ON(id.len > ITEM_ID_MAX || memchr(id.ptr, '\n', id.len));
+    buf_clear(&roll->line);
+    buf_add_slice(&roll->line, id);
+    buf_add_char(&roll->line, '\n');
+    enum status status = buf_status(&roll->line, err);
+    if (status)
+        return status;
     do
-        written = write(roll->fd, line, id.len + 1);
+        written = write(roll->fd, roll->line.ptr, roll->line.len);
     while (written < 0 && errno == EINTR);
-    if (written == (ssize_t)id.len + 1)
+    if (written == (ssize_t)roll->line.len)
         return STATUS_OK;
     errno = written < 0 ? errno : ENOSPC;
     return failed(&roll->path, err);
@@ -77,7 +81,7 @@ enum status roll_each(const char *data, const char *run_id,
                       struct err *err)
 {
     struct buf path;
-    char line[LINE_MAX_BYTES + 1];
+    char line[ITEM_ID_MAX + 2];
     buf_init(&path, PATH_BYTES_MAX);
     enum status status = spec_path(data, run_id, ".ids", &path, err);
     FILE *file = status ? NULL : fopen(buf_str(&path), "re");
