@@ -53,14 +53,11 @@ def test_each_item_works_in_its_own_place_and_is_merged_when_it_succeeded(repo):
     clean(repo)
 
 
-def test_changes_that_were_not_committed_do_not_get_lost_without_a_word(repo):
+def test_changes_that_were_not_committed_are_committed_and_merged_too(repo):
     events = repo.map("--input", repo.lines("a"), "--job-id", "r", "--retry", "1", "--worktree", *sh('echo "$1" > "$1.txt"'))
-    # Either they are merged too, or the item failed and its worktree is there with them.
-    assert events[-1]["done"] + events[-1]["quarantined"] == 1
-    if events[-1]["done"]:
-        assert (repo.folder / "a.txt").read_text() == "a\n"
-    else:
-        assert open(os.path.join(repo.letter()["worktree_artifacts"]["worktree_path"], "a.txt")).read() == "a\n"
+    assert events[-1]["done"] == 1 and (repo.folder / "a.txt").read_text() == "a\n"
+    assert worktrees(repo) == [] and branches(repo) == []
+    clean(repo)
 
 
 def test_a_conflict_is_its_own_kind_and_the_merge_is_undone(repo):
