@@ -57,7 +57,7 @@ static void base_known(struct operation *op, const struct process_end *end)
 static void ask_base(struct operation *op)
 {
     operation_git(op, base_known, op->worktree->path, "rev-parse", "HEAD", "--symbolic-full-name",
-                  "HEAD", NULL);
+                  "HEAD", (char *)NULL);
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ static void branch_known(struct operation *op, const struct process_end *end)
 {
     if (git_ok(end))
         operation_git(op, added, op->all->top, "worktree", "add", "-q", op->worktree->path,
-                      op->worktree->branch, NULL);
+                      op->worktree->branch, (char *)NULL);
     else
         add(op);
 }
@@ -80,7 +80,7 @@ static void cleared(struct operation *op, const struct process_end *end)
 
     (void)end;
     snprintf(ref, sizeof(ref), "refs/heads/%s", op->worktree->branch);
-    operation_git(op, branch_known, op->all->top, "show-ref", "--verify", "-q", ref, NULL);
+    operation_git(op, branch_known, op->all->top, "show-ref", "--verify", "-q", ref, (char *)NULL);
 }
 
 /* clear may be called only when no finished worktree is there. */
@@ -88,7 +88,7 @@ static void clear(struct operation *op)
 {
     op->again = true;
     operation_git(op, cleared, op->all->top, "worktree", "remove", "-f", "-f", op->worktree->path,
-                  NULL);
+                  (char *)NULL);
 }
 
 /* added goes on with what is in the way, once: something that is not there any more, or something
@@ -111,7 +111,7 @@ static void added(struct operation *op, const struct process_end *end)
 static void add(struct operation *op)
 {
     operation_git(op, added, op->all->top, "worktree", "add", "-q", "--no-track", "-b",
-                  op->worktree->branch, op->worktree->path, "HEAD", NULL);
+                  op->worktree->branch, op->worktree->path, "HEAD", (char *)NULL);
 }
 
 /* ---- one that is there ----------------------------------------------------------------------- */
@@ -181,6 +181,6 @@ void worktree_make(struct operation *op)
         operation_refuse(op);
     } else {
         operation_git(op, owner_known, path, "rev-parse", "--show-toplevel", "--absolute-git-dir",
-                      NULL);
+                      (char *)NULL);
     }
 }

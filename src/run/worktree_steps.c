@@ -120,13 +120,14 @@ static void staged(struct operation *op, const struct process_end *end)
     else if (end->error || end->signalled || end->exit_code != 1)
         operation_fail(op, "diff", end);
     else
-        operation_git(op, committed, op->worktree->path, "commit", "-q", "-m", message, NULL);
+        operation_git(op, committed, op->worktree->path, "commit", "-q", "-m", message,
+                      (char *)NULL);
 }
 
 static void all_added(struct operation *op, const struct process_end *end)
 {
     if (git_ok(end))
-        operation_git(op, staged, op->worktree->path, "diff", "--cached", "--quiet", NULL);
+        operation_git(op, staged, op->worktree->path, "diff", "--cached", "--quiet", (char *)NULL);
     else
         operation_fail(op, "add", end);
 }
@@ -138,7 +139,7 @@ static void status_known(struct operation *op, const struct process_end *end)
     else if (process_out(op->process)->total == 0)
         operation_done(op);
     else
-        operation_git(op, all_added, op->worktree->path, "add", "-A", NULL);
+        operation_git(op, all_added, op->worktree->path, "add", "-A", (char *)NULL);
 }
 
 static void head_known(struct operation *op, const struct process_end *end)
@@ -155,7 +156,7 @@ static void head_known(struct operation *op, const struct process_end *end)
                  worktree->branch);
         operation_refuse(op);
     } else if (!op->all->commit_required) {
-        operation_git(op, status_known, worktree->path, STATUS_COMMAND, NULL);
+        operation_git(op, status_known, worktree->path, STATUS_COMMAND, (char *)NULL);
     } else if (strcmp(head.commit, worktree->base) == 0) {
         op->end.no_commit = true;
         buf_addf(&op->text, "the command made no commit: HEAD is still %.12s", worktree->base);
@@ -168,7 +169,7 @@ static void head_known(struct operation *op, const struct process_end *end)
 void worktree_check(struct operation *op)
 {
     operation_git(op, head_known, op->worktree->path, "rev-parse", "HEAD", "--symbolic-full-name",
-                  "HEAD", NULL);
+                  "HEAD", (char *)NULL);
 }
 
 /* ---- merge ----------------------------------------------------------------------------------- */
@@ -217,7 +218,7 @@ static void conflicts_known(struct operation *op, const struct process_end *end)
         worktree_names(buf_slice(&names), whole, &op->text);
     }
     buf_release(&names);
-    operation_git(op, undone, op->all->top, "merge", "--abort", NULL);
+    operation_git(op, undone, op->all->top, "merge", "--abort", (char *)NULL);
 }
 
 /* told_of_conflicts asks what the merge said, not what is there: another run may undo it, too. */
@@ -247,7 +248,7 @@ static void merged(struct operation *op, const struct process_end *end)
             operation_refuse(op);
     } else {
         operation_git(op, conflicts_known, op->all->top, "diff", "--name-only", "--diff-filter=U",
-                      "-z", NULL);
+                      "-z", (char *)NULL);
     }
 }
 
@@ -265,12 +266,12 @@ static void branch_known(struct operation *op, const struct process_end *end)
     }
     snprintf(message, sizeof(message), WORKTREE_MERGE_WORDS "%s", op->worktree->item);
     operation_git(op, merged, op->all->top, "merge", "-q", "--no-ff", "-m", message,
-                  op->worktree->branch, NULL);
+                  op->worktree->branch, (char *)NULL);
 }
 
 static void run_merge(struct operation *op)
 {
-    operation_git(op, branch_known, op->all->top, "symbolic-ref", "-q", "HEAD", NULL);
+    operation_git(op, branch_known, op->all->top, "symbolic-ref", "-q", "HEAD", (char *)NULL);
 }
 
 /* left_undone goes on after a merge of ours was aborted that a killed runner had left. */
@@ -293,7 +294,7 @@ void worktree_merge(struct operation *op)
                  op->all->top, op->all->git_dir);
         operation_refuse(op);
     } else if (has_own_merge(op->all)) {
-        operation_git(op, left_undone, op->all->top, "merge", "--abort", NULL);
+        operation_git(op, left_undone, op->all->top, "merge", "--abort", (char *)NULL);
     } else if (has_merge(op->all)) {
         buf_addf(
             &op->text,
@@ -324,7 +325,7 @@ static void removed(struct operation *op, const struct process_end *end)
 
     if (git_ok(end) || (!end->error && access(path, F_OK) != 0 && errno == ENOENT)) {
         operation_git(op, branch_gone, op->all->top, "branch", "-q", "-d", op->worktree->branch,
-                      NULL);
+                      (char *)NULL);
         return;
     }
     buf_init(&words, MESSAGE_MAX * 8);
@@ -342,7 +343,7 @@ static void removed(struct operation *op, const struct process_end *end)
 void worktree_remove(struct operation *op)
 {
     operation_git(op, removed, op->all->top, "-c", "status.showUntrackedFiles=normal", "worktree",
-                  "remove", op->worktree->path, NULL);
+                  "remove", op->worktree->path, (char *)NULL);
 }
 
 /* ---- look ------------------------------------------------------------------------------------ */
@@ -364,7 +365,7 @@ static void changes_known(struct operation *op, const struct process_end *end)
 
 void worktree_look(struct operation *op)
 {
-    operation_git(op, changes_known, op->worktree->path, STATUS_COMMAND, NULL);
+    operation_git(op, changes_known, op->worktree->path, STATUS_COMMAND, (char *)NULL);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------- */
