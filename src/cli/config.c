@@ -4,10 +4,10 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/distance.h"
 #include "base/json.h"
 #include "base/yaml.h"
 #include "cli/file.h"
-#include "cli/text.h"
 
 #define CONFIG_FILE_MAX (256 << 10)
 
@@ -196,10 +196,10 @@ static enum status unknown_key(const char *section, struct slice name, struct er
 
     for (size_t i = 0; i < KEY_COUNT; i++) {
         const char *known = section || !keys[i].section ? keys[i].name : keys[i].section;
-        size_t distance = text_distance(name, slice_of(known));
-        if ((!section || same_section(keys[i].section, section)) && distance < best) {
+        size_t far = distance(name, slice_of(known));
+        if ((!section || same_section(keys[i].section, section)) && far < best) {
             near = known;
-            best = distance;
+            best = far;
         }
     }
     if (near)

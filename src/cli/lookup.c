@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/distance.h"
 #include "cli/commands.h"
-#include "cli/text.h"
 
 #define NEAR_MAX 3 /* letters that a suggestion may differ by */
 
@@ -87,11 +87,11 @@ struct nearest {
 
 static void offer(struct nearest *best, const char *name)
 {
-    size_t distance = text_distance(best->word, slice_of(name));
+    size_t far = distance(best->word, slice_of(name));
     /* A word that shares no more than half of its letters is not what was meant. */
-    if (distance < best->distance && distance * 2 < best->word.len + 1) {
+    if (far < best->distance && far * 2 < best->word.len + 1) {
         best->name = name;
-        best->distance = distance;
+        best->distance = far;
     }
 }
 

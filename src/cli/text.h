@@ -43,8 +43,4 @@ size_t text_columns(struct slice text);
  * characters, with the marks that stand on them. */
 size_t text_fit(struct slice text, size_t columns);
 
-/* text_distance is how many letters must be put in, taken out, changed or swapped with their
- * neighbour to make `b` of `a`; texts over 64 bytes are as far apart as can be. */
-size_t text_distance(struct slice a, struct slice b);
-
 #endif

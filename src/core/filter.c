@@ -10,14 +10,12 @@
  * `!` reaches over the comparison behind it: !item.a == 1 is !(item.a == 1). */
 #include "core/filter.h"
 
-#include <stdio.h>
-
 #include "core/field.h"
 #include "core/filter_tree.h"
+#include "core/scan.h"
 
 #define DEPTH_MAX 64   /* parentheses and ! inside each other */
 #define TEXT_MAX 65536 /* bytes of an expression */
-#define FOUND_MAX 20   /* bytes of it that an error repeats */
 
 static const char *const field_names[FIELD_COUNT] = {
     [FIELD_ELIGIBLE] = "reprocess_eligible",
@@ -29,20 +27,6 @@ static const char *const field_names[FIELD_COUNT] = {
     [FIELD_ITEM] = "item",
 };
 
-struct parser {
-    struct slice text;
-    size_t at;
-    unsigned depth;
-    struct arena *arena;
-    struct err *err;
-    enum status status;
-};
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /* is_name_char is true for what a name may have in it; there is no arithmetic, so - is one. */
 static bool is_name_char(char c)
 {
@@ -50,77 +34,12 @@ static bool is_name_char(char c)
            c == '-' || c == '$' || (unsigned char)c >= 0x80;
 }
 
-/* column counts characters from 1, as a person does. */
-static size_t column(const struct parser *p, size_t at)
-{
-    size_t count = 1;
-
-    for (size_t i = 0; i < at; i++)
-        count += ((unsigned char)p->text.ptr[i] & 0xC0) != 0x80;
-    return count;
-}
-
-/* found writes what stands at `at`, for an error. */
-static const char *found(const struct parser *p, size_t at, char out[FOUND_MAX + 8])
-{
-    struct slice rest = {p->text.ptr + at, p->text.len - at};
-    size_t len = 1;
-
-    if (rest.len == 0)
-        return "end of filter";
-    if (is_name_char(rest.ptr[0]))
-        while (len < rest.len && is_name_char(rest.ptr[len]))
-            len++;
-    rest = field_head(rest, len < FOUND_MAX ? len : FOUND_MAX);
-    snprintf(out, FOUND_MAX + 8, "'%.*s'", SLICE_ARG(rest));
-    return out;
-}
-
-/* expected and wrong keep the first error.  They are NULL, which is also false, so that
- * `return expected(...)` ends a reader of either kind. */
-static void *expected(struct parser *p, const char *what)
-{
-    char text[FOUND_MAX + 8];
-
-    if (p->status == STATUS_OK)
-        p->status = err_set(p->err, STATUS_INVALID, "column %zu: expected %s, found %s",
-                            column(p, p->at), what, found(p, p->at, text));
-    return NULL;
-}
-
-static void *wrong(struct parser *p, size_t at, const char *what)
-{
-    if (p->status == STATUS_OK)
-        p->status = err_set(p->err, STATUS_INVALID, "column %zu: %s", column(p, at), what);
-    return NULL;
-}
-
-static void *alloc(struct parser *p, size_t size)
-{
-    void *memory = arena_alloc(p->arena, size);
-
-    if (!memory && p->status == STATUS_OK)
-        p->status = err_no_memory(p->err);
-    return memory;
-}
-
-static char peek(const struct parser *p)
-{
-    return p->at < p->text.len ? p->text.ptr[p->at] : '\0';
-}
-
-static void skip_space(struct parser *p)
-{
-    while (is_space(peek(p)))
-        p->at++;
-}
-
 /* take takes a sign when it stands next. */
-static bool take(struct parser *p, const char *sign)
+static bool take(struct scan *p, const char *sign)
 {
     struct slice rest;
 
-    skip_space(p);
+    scan_space(p);
     rest = (struct slice){p->text.ptr + p->at, p->text.len - p->at};
     if (!slice_starts(rest, slice_of(sign)))
         return false;
@@ -129,11 +48,11 @@ static bool take(struct parser *p, const char *sign)
 }
 
 /* take_name takes the longest name that stands next; an empty one when there is none. */
-static struct slice take_name(struct parser *p)
+static struct slice take_name(struct scan *p)
 {
     size_t begin;
 
-    skip_space(p);
+    scan_space(p);
     begin = p->at;
     while (p->at < p->text.len && is_name_char(p->text.ptr[p->at]))
         p->at++;
@@ -150,7 +69,7 @@ static char escape(char letter)
 }
 
 /* string_end is where the string that begins at `begin` has its closing quote, or the text ends. */
-static size_t string_end(const struct parser *p, size_t begin)
+static size_t string_end(const struct scan *p, size_t begin)
 {
     size_t at = begin + 1;
 
@@ -160,14 +79,14 @@ static size_t string_end(const struct parser *p, size_t begin)
 }
 
 /* read_string reads a quoted text, with a NUL behind it.  The next character is its quote. */
-static bool read_string(struct parser *p, struct slice *out)
+static bool read_string(struct scan *p, struct slice *out)
 {
     size_t begin = p->at, end = string_end(p, begin), len = 0;
     char *text;
 
     if (end == p->text.len)
-        return wrong(p, begin, "this string does not end");
-    text = alloc(p, end - begin);
+        return scan_wrong(p, begin, "this string does not end");
+    text = scan_alloc(p, end - begin);
     if (!text)
         return false;
     for (p->at++; p->at < end; p->at++) {
@@ -175,7 +94,7 @@ static bool read_string(struct parser *p, struct slice *out)
         if (c == '\\') {
             c = escape(p->text.ptr[++p->at]);
             if (c == '\0')
-                return wrong(p, p->at - 1, "no such escape: write \\\\ for a backslash");
+                return scan_wrong(p, p->at - 1, "no such escape: write \\\\ for a backslash");
         }
         text[len++] = c;
     }
@@ -185,21 +104,22 @@ static bool read_string(struct parser *p, struct slice *out)
 }
 
 /* read_number takes what looks like a number and has json_parse judge it. */
-static bool read_number(struct parser *p, struct operand *out)
+static bool read_number(struct scan *p, struct operand *out)
 {
     size_t begin = p->at;
     struct json number;
 
-    while (peek(p) && (is_name_char(peek(p)) || peek(p) == '.' || peek(p) == '+'))
+    while (scan_peek(p) &&
+           (is_name_char(scan_peek(p)) || scan_peek(p) == '.' || scan_peek(p) == '+'))
         p->at++;
     struct slice text = {p->text.ptr + begin, p->at - begin};
     if (json_parse(text, &number, NULL) != STATUS_OK || number.type != JSON_NUMBER)
-        return wrong(p, begin, "this is not a number");
+        return scan_wrong(p, begin, "this is not a number");
     *out = (struct operand){JSON_NUMBER, number.raw, false};
     return true;
 }
 
-static bool read_value(struct parser *p, struct operand *out)
+static bool read_value(struct scan *p, struct operand *out)
 {
     static const struct {
         const char *name;
@@ -208,12 +128,12 @@ static bool read_value(struct parser *p, struct operand *out)
     struct slice word;
     size_t begin;
 
-    skip_space(p);
-    if (peek(p) == '"' || peek(p) == '\'') {
+    scan_space(p);
+    if (scan_peek(p) == '"' || scan_peek(p) == '\'') {
         *out = (struct operand){.type = JSON_STRING};
         return read_string(p, &out->text);
     }
-    if (peek(p) == '-' || (peek(p) >= '0' && peek(p) <= '9'))
+    if (scan_peek(p) == '-' || (scan_peek(p) >= '0' && scan_peek(p) <= '9'))
         return read_number(p, out);
     begin = p->at;
     word = take_name(p);
@@ -224,54 +144,54 @@ static bool read_value(struct parser *p, struct operand *out)
         }
     }
     p->at = begin;
-    return expected(p, word.len ? "a value (a text stands in quotes)" : "a value");
+    return scan_expected(p, word.len ? "a value (a text stands in quotes)" : "a value");
 }
 
 /* read_index reads the digits of [12]. */
-static bool read_index(struct parser *p, uint64_t *out)
+static bool read_index(struct scan *p, uint64_t *out)
 {
     uint64_t index = 0;
 
-    if (peek(p) < '0' || peek(p) > '9')
-        return expected(p, "an index or a name in quotes");
-    for (; peek(p) >= '0' && peek(p) <= '9'; p->at++)
+    if (scan_peek(p) < '0' || scan_peek(p) > '9')
+        return scan_expected(p, "an index or a name in quotes");
+    for (; scan_peek(p) >= '0' && scan_peek(p) <= '9'; p->at++)
         if (index <= UINT32_MAX) /* no array is longer: more digits do not matter */
-            index = index * 10 + (uint64_t)(peek(p) - '0');
+            index = index * 10 + (uint64_t)(scan_peek(p) - '0');
     *out = index;
     return true;
 }
 
 /* read_segment reads one step of a path, from behind its . or [ on. */
-static bool read_segment(struct parser *p, bool bracket, struct segment *out)
+static bool read_segment(struct scan *p, bool bracket, struct segment *out)
 {
     struct slice name;
 
     if (!bracket) {
         name = take_name(p);
         if (name.len == 0)
-            return expected(p, "a name after '.'");
+            return scan_expected(p, "a name after '.'");
         name = arena_dup(p->arena, name);
         if (!name.ptr && p->status == STATUS_OK)
             p->status = err_no_memory(p->err);
         out->name = name.ptr;
         return name.ptr;
     }
-    skip_space(p);
-    if (peek(p) == '"' || peek(p) == '\'') {
+    scan_space(p);
+    if (scan_peek(p) == '"' || scan_peek(p) == '\'') {
         if (!read_string(p, &name))
             return false;
         out->name = name.ptr;
     } else if (!read_index(p, &out->index)) {
         return false;
     }
-    return take(p, "]") || expected(p, "']'");
+    return take(p, "]") || scan_expected(p, "']'");
 }
 
-static bool read_path(struct parser *p, struct segment **out)
+static bool read_path(struct scan *p, struct segment **out)
 {
-    while (peek(p) == '.' || peek(p) == '[') {
+    while (scan_peek(p) == '.' || scan_peek(p) == '[') {
         bool bracket = p->text.ptr[p->at++] == '[';
-        struct segment *segment = alloc(p, sizeof(*segment));
+        struct segment *segment = scan_alloc(p, sizeof(*segment));
         if (!segment || !read_segment(p, bracket, segment))
             return false;
         *out = segment;
@@ -280,12 +200,12 @@ static bool read_path(struct parser *p, struct segment **out)
     return true;
 }
 
-static bool read_field(struct parser *p, struct filter *out)
+static bool read_field(struct scan *p, struct filter *out)
 {
     size_t begin;
     struct slice name;
 
-    skip_space(p);
+    scan_space(p);
     begin = p->at;
     name = take_name(p);
     for (size_t i = 0; i < FIELD_COUNT; i++) {
@@ -295,11 +215,11 @@ static bool read_field(struct parser *p, struct filter *out)
         }
     }
     p->at = begin;
-    return expected(p, name.len ? "a field (item.NAME for a member of the item)" : "a field");
+    return scan_expected(p, name.len ? "a field (item.NAME for a member of the item)" : "a field");
 }
 
 /* read_operator takes an operator; OP_TRUE when none stands there. */
-static enum op read_operator(struct parser *p)
+static enum op read_operator(struct scan *p)
 {
     static const struct {
         const char *sign;
@@ -318,14 +238,14 @@ static enum op read_operator(struct parser *p)
 }
 
 /* borders_make fills the borders of the text that is looked for. */
-static bool borders_make(struct parser *p, struct filter *out)
+static bool borders_make(struct scan *p, struct filter *out)
 {
     struct slice needle = out->value.text;
     size_t border = 0;
 
     if (out->value.type != JSON_STRING)
         return true;
-    out->borders = alloc(p, (needle.len + 1) * sizeof(size_t));
+    out->borders = scan_alloc(p, (needle.len + 1) * sizeof(size_t));
     if (!out->borders)
         return false;
     for (size_t i = 1; i < needle.len; i++) {
@@ -337,46 +257,46 @@ static bool borders_make(struct parser *p, struct filter *out)
     return true;
 }
 
-static struct filter *read_compare(struct parser *p)
+static struct filter *read_compare(struct scan *p)
 {
-    struct filter *compare = alloc(p, sizeof(*compare));
+    struct filter *compare = scan_alloc(p, sizeof(*compare));
 
     if (!compare || !read_field(p, compare))
         return NULL;
     compare->kind = KIND_COMPARE;
     compare->op = read_operator(p);
     if (compare->op == OP_TRUE) {
-        skip_space(p);
+        scan_space(p);
         if (compare->field == FIELD_ELIGIBLE || compare->field == FIELD_ITEM)
-            if (p->at == p->text.len || strchr(")&|", peek(p)))
+            if (p->at == p->text.len || strchr(")&|", scan_peek(p)))
                 return compare;
-        return expected(p, "an operator (== != > >= < <= contains)");
+        return scan_expected(p, "an operator (== != > >= < <= contains)");
     }
     if (!read_value(p, &compare->value))
         return NULL;
     return compare->op != OP_CONTAINS || borders_make(p, compare) ? compare : NULL;
 }
 
-static struct filter *read_or(struct parser *p);
+static struct filter *read_or(struct scan *p);
 
-static struct filter *read_unary(struct parser *p)
+static struct filter *read_unary(struct scan *p)
 {
     struct filter *inner;
 
-    skip_space(p);
+    scan_space(p);
     bool negated = take(p, "!");
     if (!negated && !take(p, "("))
         return read_compare(p);
     if (p->depth == DEPTH_MAX)
-        return wrong(p, p->at - 1, "nested too deep");
+        return scan_wrong(p, p->at - 1, "nested too deep");
     p->depth++;
     inner = negated ? read_unary(p) : read_or(p);
     p->depth--;
     if (!inner)
         return NULL;
     if (!negated)
-        return take(p, ")") ? inner : expected(p, "')', '&&' or '||'");
-    struct filter *negation = alloc(p, sizeof(*negation));
+        return take(p, ")") ? inner : scan_expected(p, "')', '&&' or '||'");
+    struct filter *negation = scan_alloc(p, sizeof(*negation));
     if (negation)
         *negation = (struct filter){.kind = KIND_NOT, .first = inner};
     return negation;
@@ -384,8 +304,8 @@ static struct filter *read_unary(struct parser *p)
 
 /* read_list reads parts that are joined by one sign.  However many there are, the tree grows no
  * deeper. */
-static struct filter *read_list(struct parser *p, enum kind kind, const char *sign,
-                                struct filter *(*read_part)(struct parser *))
+static struct filter *read_list(struct scan *p, enum kind kind, const char *sign,
+                                struct filter *(*read_part)(struct scan *))
 {
     struct filter *first = read_part(p), *last = first, *list;
 
@@ -395,24 +315,24 @@ static struct filter *read_list(struct parser *p, enum kind kind, const char *si
     }
     if (!last || first == last)
         return last;
-    list = alloc(p, sizeof(*list));
+    list = scan_alloc(p, sizeof(*list));
     if (list)
         *list = (struct filter){.kind = kind, .first = first};
     return list;
 }
 
-static struct filter *read_and(struct parser *p)
+static struct filter *read_and(struct scan *p)
 {
     return read_list(p, KIND_AND, "&&", read_unary);
 }
 
-static struct filter *read_or(struct parser *p)
+static struct filter *read_or(struct scan *p)
 {
     return read_list(p, KIND_OR, "||", read_and);
 }
 
 /* check_text refuses what no expression may have in it. */
-static enum status check_text(struct parser *p)
+static enum status check_text(struct scan *p)
 {
     const char *nul = p->text.len ? memchr(p->text.ptr, '\0', p->text.len) : NULL;
 
@@ -422,14 +342,15 @@ static enum status check_text(struct parser *p)
     if (!json_utf8_valid(p->text))
         return err_set(p->err, STATUS_INVALID, "a filter must be valid UTF-8");
     if (nul)
-        wrong(p, (size_t)(nul - p->text.ptr), "a NUL byte may not stand in a filter");
+        scan_wrong(p, (size_t)(nul - p->text.ptr), "a NUL byte may not stand in a filter");
     return p->status;
 }
 
 enum status filter_parse(struct slice text, struct arena *arena, const struct filter **out,
                          struct err *err)
 {
-    struct parser parser = {.text = text, .arena = arena, .err = err};
+    struct scan parser = {
+        .text = text, .arena = arena, .err = err, .whole = "filter", .is_name = is_name_char};
     struct filter *filter;
 
     if (check_text(&parser) != STATUS_OK)
@@ -438,9 +359,9 @@ enum status filter_parse(struct slice text, struct arena *arena, const struct fi
     if (!parser.text.ptr)
         return err_no_memory(err);
     filter = read_or(&parser);
-    skip_space(&parser);
+    scan_space(&parser);
     if (filter && parser.at < text.len)
-        filter = expected(&parser, "'&&', '||' or end of filter");
+        filter = scan_expected(&parser, "'&&', '||' or end of filter");
     if (!filter)
         return parser.status;
     *out = filter;

@@ -7,27 +7,11 @@
  *     name     = a letter, "_" or a character past ASCII, then these and digits
  *
  * As in RFC 9535, white space may stand between segments and inside brackets, and nowhere else. */
-#include <stdio.h>
-
-#include "core/field.h"
 #include "core/jsonpath_tree.h"
+#include "core/scan.h"
 
 #define TEXT_MAX 65536               /* bytes of a path */
-#define FOUND_MAX 20                 /* bytes of it that an error repeats */
 #define INT_LIMIT 9007199254740991LL /* 2^53 - 1: RFC 9535 allows no more */
-
-struct parser {
-    struct slice text;
-    size_t at;
-    struct arena *arena;
-    struct err *err;
-    enum status status;
-};
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
 
 static bool is_digit(char c)
 {
@@ -40,75 +24,16 @@ static bool is_name_first(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* column counts characters from 1, as a person does. */
-static size_t column(const struct parser *p, size_t at)
+/* is_name_char is true for what a name outside of quotes may have in it. */
+static bool is_name_char(char c)
 {
-    size_t count = 1;
-
-    for (size_t i = 0; i < at; i++)
-        count += ((unsigned char)p->text.ptr[i] & 0xC0) != 0x80;
-    return count;
-}
-
-/* found writes what stands at `at`, for an error. */
-static const char *found(const struct parser *p, size_t at, char out[FOUND_MAX + 8])
-{
-    struct slice rest = {p->text.ptr + at, p->text.len - at};
-    size_t len = 1;
-
-    if (rest.len == 0)
-        return "end of path";
-    if (is_name_first(rest.ptr[0]))
-        while (len < rest.len && (is_name_first(rest.ptr[len]) || is_digit(rest.ptr[len])))
-            len++;
-    rest = field_head(rest, len < FOUND_MAX ? len : FOUND_MAX);
-    snprintf(out, FOUND_MAX + 8, "'%.*s'", SLICE_ARG(rest));
-    return out;
-}
-
-/* expected and wrong keep the first error.  They are NULL, which is also false, so that
- * `return expected(...)` ends a reader of either kind. */
-static void *expected(struct parser *p, const char *what)
-{
-    char text[FOUND_MAX + 8];
-
-    if (p->status == STATUS_OK)
-        p->status = err_set(p->err, STATUS_INVALID, "column %zu: expected %s, found %s",
-                            column(p, p->at), what, found(p, p->at, text));
-    return NULL;
-}
-
-static void *wrong(struct parser *p, size_t at, const char *what)
-{
-    if (p->status == STATUS_OK)
-        p->status = err_set(p->err, STATUS_INVALID, "column %zu: %s", column(p, at), what);
-    return NULL;
-}
-
-static void *alloc(struct parser *p, size_t size)
-{
-    void *memory = arena_alloc(p->arena, size);
-
-    if (!memory && p->status == STATUS_OK)
-        p->status = err_no_memory(p->err);
-    return memory;
-}
-
-static char peek(const struct parser *p)
-{
-    return p->at < p->text.len ? p->text.ptr[p->at] : '\0';
-}
-
-static void skip_space(struct parser *p)
-{
-    while (is_space(peek(p)))
-        p->at++;
+    return is_name_first(c) || is_digit(c);
 }
 
 /* take takes one character, and the space before it, when it stands next. */
-static bool take(struct parser *p, char c)
+static bool take(struct scan *p, char c)
 {
-    skip_space(p);
+    scan_space(p);
     if (p->at == p->text.len || p->text.ptr[p->at] != c)
         return false;
     p->at++;
@@ -116,7 +41,7 @@ static bool take(struct parser *p, char c)
 }
 
 /* string_end is where the string that begins at `begin` has its closing quote, or the text ends. */
-static size_t string_end(const struct parser *p, size_t begin)
+static size_t string_end(const struct scan *p, size_t begin)
 {
     size_t at = begin + 1;
 
@@ -127,7 +52,7 @@ static size_t string_end(const struct parser *p, size_t begin)
 
 /* requote writes a string of a path as JSON has it: in double quotes, which '...' need not escape
  * and may not, as "..." may not escape a single one.  Returns its length; 0 when it does. */
-static size_t requote(struct parser *p, size_t begin, size_t end, char *out)
+static size_t requote(struct scan *p, size_t begin, size_t end, char *out)
 {
     char quote = p->text.ptr[begin];
     size_t len = 0;
@@ -138,7 +63,8 @@ static size_t requote(struct parser *p, size_t begin, size_t end, char *out)
         if (c == '\\') {
             char next = p->text.ptr[++at];
             if ((next == '\'' || next == '"') && next != quote) {
-                wrong(p, at - 1, "no such escape: only the quote that the name stands in has one");
+                scan_wrong(p, at - 1,
+                           "no such escape: only the quote that the name stands in has one");
                 return 0;
             }
             if (next != '\'')
@@ -154,7 +80,7 @@ static size_t requote(struct parser *p, size_t begin, size_t end, char *out)
 }
 
 /* read_string reads a name in quotes; escapes are those of JSON, which judges and decodes them. */
-static bool read_string(struct parser *p, struct slice *out)
+static bool read_string(struct scan *p, struct slice *out)
 {
     size_t begin = p->at, end = string_end(p, begin), len;
     struct json string;
@@ -162,14 +88,14 @@ static bool read_string(struct parser *p, struct slice *out)
     char *text;
 
     if (end == p->text.len)
-        return wrong(p, begin, "this name does not end");
-    text = alloc(p, 2 * (end - begin) + 2);
+        return scan_wrong(p, begin, "this name does not end");
+    text = scan_alloc(p, 2 * (end - begin) + 2);
     len = text ? requote(p, begin, end, text) : 0;
     if (len == 0)
         return false;
     if (json_parse((struct slice){text, len}, &string, &err) != STATUS_OK) {
         const char *what = strrchr(err.text, ':');
-        return wrong(p, begin, what ? what + 2 : err.text);
+        return scan_wrong(p, begin, what ? what + 2 : err.text);
     }
     *out = json_text(string, p->arena);
     if (!out->ptr && p->status == STATUS_OK)
@@ -179,37 +105,37 @@ static bool read_string(struct parser *p, struct slice *out)
 }
 
 /* read_int reads a whole number: no plus, no zeros in front, no -0. */
-static bool read_int(struct parser *p, int64_t *out)
+static bool read_int(struct scan *p, int64_t *out)
 {
     size_t begin = p->at;
-    bool negative = peek(p) == '-';
+    bool negative = scan_peek(p) == '-';
     int64_t value = 0;
 
     p->at += negative;
     size_t first = p->at;
-    for (; is_digit(peek(p)); p->at++)
+    for (; is_digit(scan_peek(p)); p->at++)
         if (value <= INT_LIMIT)
-            value = value * 10 + (peek(p) - '0');
+            value = value * 10 + (scan_peek(p) - '0');
     if (p->at == first)
-        return expected(p, "a digit");
+        return scan_expected(p, "a digit");
     if (p->text.ptr[first] == '0' && (negative || p->at > first + 1))
-        return wrong(p, begin, "a number has no 0 in front, and no -0");
+        return scan_wrong(p, begin, "a number has no 0 in front, and no -0");
     if (value > INT_LIMIT)
-        return wrong(p, begin, "this number is too large");
+        return scan_wrong(p, begin, "this number is too large");
     *out = negative ? -value : value;
     return true;
 }
 
 /* read_bound reads a number of a slice when one stands there. */
-static bool read_bound(struct parser *p, int64_t *out, bool *given)
+static bool read_bound(struct scan *p, int64_t *out, bool *given)
 {
-    skip_space(p);
-    *given = peek(p) == '-' || is_digit(peek(p));
+    scan_space(p);
+    *given = scan_peek(p) == '-' || is_digit(scan_peek(p));
     return !*given || read_int(p, out);
 }
 
 /* read_place reads an index or a slice. */
-static bool read_place(struct parser *p, struct path_selector *out)
+static bool read_place(struct scan *p, struct path_selector *out)
 {
     bool step;
 
@@ -225,10 +151,10 @@ static bool read_place(struct parser *p, struct path_selector *out)
     return !take(p, ':') || read_bound(p, &out->step, &step);
 }
 
-static bool read_selector(struct parser *p, struct path_selector *out)
+static bool read_selector(struct scan *p, struct path_selector *out)
 {
-    skip_space(p);
-    char c = peek(p);
+    scan_space(p);
+    char c = scan_peek(p);
     if (c == '"' || c == '\'') {
         out->kind = PATH_NAME;
         return read_string(p, &out->name);
@@ -236,41 +162,41 @@ static bool read_selector(struct parser *p, struct path_selector *out)
     if (c == '-' || c == ':' || is_digit(c))
         return read_place(p, out);
     if (c == '?')
-        return wrong(p, p->at, "a condition (?) cannot stand in a path: give it as --filter");
+        return scan_wrong(p, p->at, "a condition (?) cannot stand in a path: give it as --filter");
     out->kind = PATH_ALL;
-    return take(p, '*') || expected(p, "a name in quotes, a position, a slice or '*'");
+    return take(p, '*') || scan_expected(p, "a name in quotes, a position, a slice or '*'");
 }
 
 /* read_list reads the selectors of a bracket, from behind it on. */
-static bool read_list(struct parser *p, struct path_selector **out)
+static bool read_list(struct scan *p, struct path_selector **out)
 {
     do {
-        struct path_selector *selector = alloc(p, sizeof(*selector));
+        struct path_selector *selector = scan_alloc(p, sizeof(*selector));
         if (!selector || !read_selector(p, selector))
             return false;
         *out = selector;
         out = &selector->next;
     } while (take(p, ','));
-    return take(p, ']') || expected(p, "',' or ']'");
+    return take(p, ']') || scan_expected(p, "',' or ']'");
 }
 
 /* read_short reads a name without quotes, or the wildcard. */
-static bool read_short(struct parser *p, const char *what, struct path_selector **out)
+static bool read_short(struct scan *p, const char *what, struct path_selector **out)
 {
-    struct path_selector *selector = alloc(p, sizeof(*selector));
+    struct path_selector *selector = scan_alloc(p, sizeof(*selector));
     size_t begin = p->at;
 
     if (!selector)
         return false;
     *out = selector;
-    if (peek(p) == '*') {
+    if (scan_peek(p) == '*') {
         selector->kind = PATH_ALL;
         p->at++;
         return true;
     }
-    if (!is_name_first(peek(p)))
-        return expected(p, what);
-    while (is_name_first(peek(p)) || is_digit(peek(p)))
+    if (!is_name_first(scan_peek(p)))
+        return scan_expected(p, what);
+    while (is_name_char(scan_peek(p)))
         p->at++;
     selector->kind = PATH_NAME;
     selector->name = arena_dup(p->arena, (struct slice){p->text.ptr + begin, p->at - begin});
@@ -279,35 +205,36 @@ static bool read_short(struct parser *p, const char *what, struct path_selector 
     return selector->name.ptr;
 }
 
-static bool read_segment(struct parser *p, struct path_segment *out)
+static bool read_segment(struct scan *p, struct path_segment *out)
 {
     if (take(p, '['))
         return read_list(p, &out->selectors);
     if (!take(p, '.'))
-        return expected(p, "'.' or '[' (a name with other characters stands in quotes: ['a-b'])");
-    out->descent = peek(p) == '.';
+        return scan_expected(p,
+                             "'.' or '[' (a name with other characters stands in quotes: ['a-b'])");
+    out->descent = scan_peek(p) == '.';
     if (!out->descent)
         return read_short(p, "a name or '*' after '.'", &out->selectors);
     p->at++;
-    if (peek(p) != '[')
+    if (scan_peek(p) != '[')
         return read_short(p, "a name, '*' or '[' after '..'", &out->selectors);
     p->at++;
     return read_list(p, &out->selectors);
 }
 
-static bool read_path(struct parser *p, struct jsonpath *out)
+static bool read_path(struct scan *p, struct jsonpath *out)
 {
     struct path_segment **last = &out->first;
 
-    if (peek(p) != '$')
-        return expected(p, "'$'");
+    if (scan_peek(p) != '$')
+        return scan_expected(p, "'$'");
     p->at++;
     while (p->at < p->text.len) {
         size_t begin = p->at;
-        skip_space(p);
+        scan_space(p);
         if (p->at == p->text.len)
-            return wrong(p, begin, "white space may not stand at the end of a path");
-        struct path_segment *segment = alloc(p, sizeof(*segment));
+            return scan_wrong(p, begin, "white space may not stand at the end of a path");
+        struct path_segment *segment = scan_alloc(p, sizeof(*segment));
         if (!segment || !read_segment(p, segment))
             return false;
         *last = segment;
@@ -317,7 +244,7 @@ static bool read_path(struct parser *p, struct jsonpath *out)
 }
 
 /* check_text refuses what no path may have in it. */
-static enum status check_text(struct parser *p)
+static enum status check_text(struct scan *p)
 {
     const char *nul = p->text.len ? memchr(p->text.ptr, '\0', p->text.len) : NULL;
 
@@ -327,19 +254,20 @@ static enum status check_text(struct parser *p)
     if (!json_utf8_valid(p->text))
         return err_set(p->err, STATUS_INVALID, "a path must be valid UTF-8");
     if (nul)
-        wrong(p, (size_t)(nul - p->text.ptr), "a NUL byte may not stand in a path");
+        scan_wrong(p, (size_t)(nul - p->text.ptr), "a NUL byte may not stand in a path");
     return p->status;
 }
 
 enum status jsonpath_parse(struct slice text, struct arena *arena, const struct jsonpath **out,
                            struct err *err)
 {
-    struct parser parser = {.text = text, .arena = arena, .err = err};
+    struct scan parser = {
+        .text = text, .arena = arena, .err = err, .whole = "path", .is_name = is_name_char};
     struct jsonpath *path;
 
     if (check_text(&parser) != STATUS_OK)
         return STATUS_INVALID;
-    path = alloc(&parser, sizeof(*path));
+    path = scan_alloc(&parser, sizeof(*path));
     if (!path || !read_path(&parser, path))
         return parser.status;
     *out = path;

@@ -14,6 +14,7 @@
  * not believed when read. */
 #include "core/policy.h"
 
+#include "base/distance.h"
 #include "core/field.h"
 
 #define SECONDS_MAX (10.0 * 365 * 24 * 3600) /* the longest delay that may be asked for */
@@ -308,31 +309,6 @@ static const struct member members[] = {
 #define MEMBER_COUNT (sizeof(members) / sizeof(members[0]))
 _Static_assert(MEMBER_COUNT <= 32, "struct reading has a bit for each member");
 
-#define NAME_LEN_MAX 32 /* longer than any member's name */
-
-/* edit_distance counts the letters to change, add or drop to make `b` of `a`. */
-static size_t edit_distance(struct slice a, struct slice b)
-{
-    size_t row[NAME_LEN_MAX + 1];
-
-    for (size_t j = 0; j <= b.len; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.len; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.len; j++) {
-            size_t best = diagonal + (a.ptr[i - 1] != b.ptr[j - 1]);
-            diagonal = row[j];
-            if (best > row[j] + 1)
-                best = row[j] + 1;
-            if (best > row[j - 1] + 1)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[b.len];
-}
-
 /* nearest_member is the known name that `name` was probably meant to be, or NULL: one that begins
  * so, else one that differs in a few letters. */
 static const char *nearest_member(struct slice name)
@@ -340,13 +316,13 @@ static const char *nearest_member(struct slice name)
     const char *nearest = NULL;
     size_t best = name.len / 3 + 2; /* farther than this is another word */
 
-    if (name.len < 3 || name.len > NAME_LEN_MAX)
+    if (name.len < 3 || name.len > DISTANCE_TEXT_MAX)
         return NULL;
     for (size_t i = 0; i < MEMBER_COUNT; i++) {
         struct slice known = slice_of(members[i].name);
-        size_t distance = slice_starts(known, name) ? 0 : edit_distance(name, known);
-        if (distance < best) {
-            best = distance;
+        size_t far = slice_starts(known, name) ? 0 : distance(name, known);
+        if (far < best) {
+            best = far;
             nearest = members[i].name;
         }
     }

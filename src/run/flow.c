@@ -7,10 +7,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/distance.h"
 #include "core/field.h"
 
 #define KNOWN_MAX 240                        /* bytes of a list of keys in an error */
-#define NAME_LEN_MAX 40                      /* longer than any key */
 #define SECONDS_MAX (10.0 * 365 * 24 * 3600) /* the longest time that may be asked for */
 
 /* ---- errors --------------------------------------------------------------------------------- */
@@ -48,30 +48,6 @@ static const char *local(const struct flow_key *key)
     return dot ? dot + 1 : key->name;
 }
 
-/* distance counts the letters to change, add or drop to make `b`, a key, of `a`. */
-static size_t distance(struct slice a, struct slice b)
-{
-    size_t row[NAME_LEN_MAX + 1];
-
-    BUG_ON(b.len > NAME_LEN_MAX);
-    for (size_t j = 0; j <= b.len; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.len; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.len; j++) {
-            size_t best = diagonal + (a.ptr[i - 1] != b.ptr[j - 1]);
-            diagonal = row[j];
-            if (best > row[j] + 1)
-                best = row[j] + 1;
-            if (best > row[j - 1] + 1)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[b.len];
-}
-
 /* nearest is the key that `name` was probably meant to be, or NULL: one that begins so or ends so,
  * else one that differs in a few letters. */
 static const struct flow_key *nearest(const struct flow_section *section, struct slice name)
@@ -79,7 +55,7 @@ static const struct flow_key *nearest(const struct flow_section *section, struct
     const struct flow_key *found = NULL;
     size_t best = name.len / 3 + 2; /* farther than this is another word */
 
-    if (name.len < 3 || name.len > NAME_LEN_MAX)
+    if (name.len < 3 || name.len > DISTANCE_TEXT_MAX)
         return NULL;
     for (size_t i = 0; i < section->count; i++) {
         struct slice known = slice_of(local(&section->keys[i]));
