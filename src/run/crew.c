@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "run/courier.h"
+#include "run/report.h"
 
 #define RELEASE "/api/v1/leases/release"
 #define AHEAD_MAX 256                      /* leases that wait for a slot, at most */
@@ -25,16 +26,6 @@
 #define BEAT_MS_MAX 5000  /* between two heartbeats: how long a cancelled command runs on */
 #define PULSE_MS_MAX 1000 /* between two looks at what runs */
 #define BEGUN_US 500000   /* a command that runs for so long has begun in earnest */
-
-/* struct report: an outcome on its way to the engine. */
-struct report {
-    struct report *next;
-    struct buf text;          /* the entry of POST /results */
-    struct watch_event event; /* what is told when it is taken down; its texts are in `arena` */
-    enum attempt_outcome outcome;
-    bool plain; /* it was refused once: this is all that is left to say */
-    struct arena arena;
-};
 
 struct slot {
     struct crew *crew;
@@ -52,7 +43,6 @@ struct crew {
     unsigned waiting_count;
     struct report *outbox, **outbox_end; /* ended, and not sent */
     struct report *sent;                 /* sent, and not answered */
-    struct buf agent;
 
     struct message lease, result, beat;
     bool leasing, sending, beating; /* the message is on its way */
@@ -244,58 +234,6 @@ static void tell(const struct crew *crew, const struct watch_event *event)
         crew->config.watch->event(crew->config.watch->ctx, event);
 }
 
-/* print_report writes the entry for POST /results. */
-static void print_report(struct report *report, struct slice lease_id,
-                         const struct attempt_end *end)
-{
-    bool complete = end->outcome == ATTEMPT_SUCCEEDED || end->outcome == ATTEMPT_HANDLED;
-    struct jsonw w;
-    buf_init(&report->text, (size_t)8 << 20);
-    jsonw_init(&w, &report->text);
-    jsonw_object(&w);
-    jsonw_put_string(&w, "lease_id", lease_id);
-    jsonw_put_str(&w, "status", complete ? "complete" : "failed");
-    if (end->outcome == ATTEMPT_HANDLED) {
-        jsonw_key(&w, "result");
-        jsonw_object(&w);
-        jsonw_put_bool(&w, "handled", true);
-        jsonw_put_raw(&w, "failure", end->report);
-        jsonw_object_end(&w);
-    } else {
-        jsonw_put_raw(&w, complete ? "result" : "failure", end->report);
-    }
-    jsonw_object_end(&w);
-}
-
-/* report_new makes the report of an ended attempt; NULL when memory is exhausted. */
-static struct report *report_new(const struct grant *grant, const struct attempt_end *end)
-{
-    struct report *report = mem_zalloc(sizeof(*report));
-    if (!report)
-        return NULL;
-    struct arena *arena = &report->arena;
-    report->outcome = end->outcome;
-    report->event = (struct watch_event){
-        .job_id = arena_dup(arena, grant->job_id),
-        .item_id = arena_dup(arena, grant->item_id),
-        .label = arena_dup(arena, grant->label),
-        .attempt = grant->attempt,
-        .duration = end->duration,
-        .error_type = arena_dup(arena, end->error_type),
-        .message = arena_dup(arena, end->message),
-        .artifact = arena_dup(arena, end->artifact),
-    };
-    print_report(report, grant->lease_id, end);
-    return report;
-}
-
-static void report_free(struct report *report)
-{
-    buf_release(&report->text);
-    arena_release(&report->arena);
-    mem_free(report);
-}
-
 static void attempt_ended(void *ctx, const struct attempt_end *end)
 {
     struct slot *slot = ctx;
@@ -390,29 +328,12 @@ static void send_reports(struct crew *crew)
     courier_send(crew->reporter, &crew->result);
 }
 
-/* outcome_of is what the engine's answer to a report means. */
-static enum watch_what outcome_of(const struct crew *crew, const struct report *report,
-                                  struct json answer)
-{
-    struct json state;
-    if (!json_get(answer, "state", &state))
-        return WATCH_LOST;
-    if (report->outcome == ATTEMPT_HANDLED)
-        return WATCH_HANDLED;
-    if (report->outcome == ATTEMPT_INTERRUPTED && !json_string_is(state, "dead"))
-        return WATCH_INTERRUPTED;
-    return json_string_is(state, "done")        ? WATCH_SUCCEEDED
-           : json_string_is(state, "dead")      ? crew->config.dead_is
-           : json_string_is(state, "cancelled") ? WATCH_CANCELLED
-                                                : WATCH_RETRYING;
-}
-
 /* settle tells what became of one outcome. */
 static void settle(struct crew *crew, struct report *report, struct json answer)
 {
     struct json value;
     struct watch_event *event = &report->event;
-    event->what = outcome_of(crew, report, answer);
+    event->what = report_outcome(report, answer, crew->config.dead_is);
     if (json_get(answer, "dlq_id", &value) && value.type == JSON_STRING)
         event->dlq_id = json_text(value, &report->arena);
     if (json_get(answer, "next_retry_at", &value) && value.type == JSON_STRING)
@@ -426,44 +347,6 @@ static void settle(struct crew *crew, struct report *report, struct json answer)
     tell(crew, event);
     if (crew->config.reported)
         crew->config.reported(crew->config.ctx, &told);
-}
-
-/* refused says that the engine did not take the entry down, though the lease is ours: what it says
- * cannot stand. */
-static bool refused(struct json answer)
-{
-    struct json code;
-    return json_get(answer, "code", &code) && !json_string_is(code, "lease_lost");
-}
-
-/* say_less replaces a report that was refused by what is left to say. */
-static void say_less(struct report *report, struct json answer)
-{
-    struct json entry, lease, error;
-    struct jsonw w;
-    struct buf less;
-    struct slice why = SLICE("the report of this attempt was refused");
-    json_parse(buf_slice(&report->text), &entry, NULL);
-    json_get(entry, "lease_id", &lease);
-    if (json_get(answer, "error", &error))
-        why = json_text(error, &report->arena);
-    buf_init(&less, 8192);
-    jsonw_init(&w, &less);
-    jsonw_object(&w);
-    jsonw_put_raw(&w, "lease_id", lease.raw);
-    bool complete = report->outcome == ATTEMPT_SUCCEEDED || report->outcome == ATTEMPT_HANDLED;
-    jsonw_put_str(&w, "status", complete ? "complete" : "failed");
-    if (!complete) {
-        jsonw_key(&w, "failure");
-        jsonw_object(&w);
-        jsonw_put_string(&w, "message", report->event.message);
-        jsonw_put_string(&w, "reason_detail", why);
-        jsonw_object_end(&w);
-    }
-    jsonw_object_end(&w);
-    buf_release(&report->text);
-    report->text = less;
-    report->plain = true;
 }
 
 static void reports_back(struct crew *crew)
@@ -502,8 +385,8 @@ static void reported(struct message *message)
         report->next = NULL;
         answer = (struct json){0};
         json_next(&iter, NULL, &answer);
-        if (refused(answer) && !report->plain) {
-            say_less(report, answer);
+        if (report_is_refused(answer) && !report->plain) {
+            report_say_less(report, answer);
             *crew->outbox_end = report;
             crew->outbox_end = &report->next;
             continue;
