@@ -5,6 +5,7 @@
 #include "base/status.h"
 
 #define DEPTH_MAX 4
+#define STEP_SHOWN 100 /* bytes of a step by which a message is known to begin with it */
 
 struct words {
     struct slice words[BLIND_WORDS_MAX];
@@ -77,9 +78,9 @@ static size_t word_at(const struct words *words, struct slice text, size_t at)
     return 0;
 }
 
-/* blind replaces every word of the item by a space. */
-static enum status blind(struct slice *text, const struct words *words, struct arena *arena,
-                         struct err *err)
+/* blind replaces every word of the item by a space, behind the first `keep` bytes. */
+static enum status blind(struct slice *text, size_t keep, const struct words *words,
+                         struct arena *arena, struct err *err)
 {
     struct slice from = *text;
     if (from.len > BLIND_TEXT_MAX)
@@ -89,12 +90,22 @@ static enum status blind(struct slice *text, const struct words *words, struct a
     if (from.len && !out)
         return err_no_memory(err);
     for (size_t at = 0; at < from.len;) {
-        size_t word = word_at(words, from, at);
+        size_t word = at < keep ? 0 : word_at(words, from, at);
         out[len++] = word ? ' ' : from.ptr[at];
         at += word ? word : 1;
     }
     *text = (struct slice){out, len};
     return STATUS_OK;
+}
+
+/* step_in is how much of a message is the step that failed, which is the same for every item: a
+ * message that begins with all of it, or with as much of it as a sentence bears. */
+static size_t step_in(struct slice message, struct slice step)
+{
+    size_t len = 0;
+    while (len < step.len && len < message.len && step.ptr[len] == message.ptr[len])
+        len++;
+    return len == step.len || len >= STEP_SHOWN ? len : 0;
 }
 
 enum status blind_failure(const struct failure *failure, struct json item, struct arena *arena,
@@ -105,8 +116,7 @@ enum status blind_failure(const struct failure *failure, struct json item, struc
     *out = *failure;
     if (words.count == 0)
         return STATUS_OK;
-    enum status status = blind(&out->message, &words, arena, err);
-    if (!status)
-        status = blind(&out->step_failed, &words, arena, err);
-    return status ? status : blind(&out->stack_trace, &words, arena, err);
+    enum status status =
+        blind(&out->message, step_in(failure->message, failure->step_failed), &words, arena, err);
+    return status ? status : blind(&out->stack_trace, 0, &words, arena, err);
 }

@@ -14,7 +14,8 @@
 #define BLIND_WORDS_MAX 32   /* words of an item that are looked for */
 #define BLIND_TEXT_MAX 16384 /* bytes of a text that are looked at: as many as a signature does */
 
-/* blind_failure copies a failure with message, step and stack trace blinded for `item`.  An item
+/* blind_failure copies a failure with message and stack trace blinded for `item`.  The step is the
+ * command as it is for every item, and stays, also where the message begins with it.  An item
  * that is a number, or has no words, leaves them as they are.  STATUS_NO_MEMORY is all that can go
  * wrong. */
 enum status blind_failure(const struct failure *failure, struct json item, struct arena *arena,

@@ -67,11 +67,35 @@ static void two_items_with_one_failure_have_one_fingerprint(void **state)
     arena_release(&arena);
 }
 
+static void the_step_is_the_same_for_every_item(void **state)
+{
+    static const char *const items[] = {"\"c\"", "\"exit\"", "\"other\""};
+    char first[FINGERPRINT_LEN + 1], next[FINGERPRINT_LEN + 1];
+    struct failure failure, out;
+    struct err err;
+    (void)state;
+    failure_init(&failure);
+    failure.error_type = SLICE("CommandFailed");
+    failure.step_failed = SLICE("sh -c 'exit 1' {}");
+    failure.message = SLICE("sh -c 'exit 1' {} failed with status 1");
+    signature_fingerprint(&failure, first);
+    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+        struct arena arena = {0};
+        struct json item;
+        assert_int_equal(json_parse(slice_of(items[i]), &item, &err), STATUS_OK);
+        assert_int_equal(blind_failure(&failure, item, &arena, &out, &err), STATUS_OK);
+        signature_fingerprint(&out, next);
+        assert_string_equal(first, next);
+        arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_words_of_an_item_are_taken_out),
         cmocka_unit_test(two_items_with_one_failure_have_one_fingerprint),
+        cmocka_unit_test(the_step_is_the_same_for_every_item),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
