@@ -6,67 +6,20 @@
  *
  * Invariants: running <= parallel; a grant is in exactly one of `waiting`, a slot, or `back`; a
  * report is in `outbox` or in `sent` until the engine has answered it. */
-#include "run/crew.h"
+#include "run/crew_parts.h"
 
 #include <inttypes.h>
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "run/courier.h"
-#include "run/report.h"
 
-#define RELEASE "/api/v1/leases/release"
 #define AHEAD_MAX 256                      /* leases that wait for a slot, at most */
 #define LEASES_MAX 1000                    /* leases that one request may ask for */
 #define REPORTS_MAX 500                    /* reports of one message */
 #define REPORT_BYTES_MAX ((size_t)2 << 20) /* likewise, in bytes */
 #define AGAIN_MS 200                       /* after a message that could not be carried */
 #define AGAIN_MS_MAX 5000
-#define REFUSED_MS 2000   /* a token that was just made is not known at once */
-#define BEAT_MS_MAX 5000  /* between two heartbeats: how long a cancelled command runs on */
-#define PULSE_MS_MAX 1000 /* between two looks at what runs */
-#define BEGUN_US 500000   /* a command that runs for so long has begun in earnest */
-
-struct slot {
-    struct crew *crew;
-    unsigned number;
-    struct attempt *attempt; /* NULL: free */
-    bool told;               /* a heartbeat has said that it runs */
-};
-
-struct crew {
-    struct crew_config config;
-    struct courier *leaser, *reporter, *keeper;
-    struct slot *slots;
-    unsigned running;
-    struct grant *waiting, **waiting_end; /* leased, and not begun */
-    unsigned waiting_count;
-    struct report *outbox, **outbox_end; /* ended, and not sent */
-    struct report *sent;                 /* sent, and not answered */
-
-    struct message lease, result, beat;
-    bool leasing, sending, beating; /* the message is on its way */
-    bool going, draining, hasty, quitting;
-    struct grant *back; /* to be given back */
-    void (*rested)(void *ctx);
-    void *rested_ctx;
-
-    struct loop_timer again; /* after a message that could not be carried */
-    struct loop_timer pulse; /* heartbeats, and a look at what runs */
-    struct span beat_at;     /* when the last heartbeat was sent */
-    int64_t again_ms;
-    bool troubled;          /* the trouble was told */
-    struct span refused_at; /* since when we may not ask; 0: we may */
-    int64_t failed_attempts;
-    int64_t retrying;  /* reported as failed, to be tried again, and not begun since */
-    unsigned in_doubt; /* failures in `outbox` and `sent`: what follows is not known yet */
-
-    double attempt_us; /* smoothed: how long an attempt takes */
-    double busy_us;    /* every slot has been busy for at least this long */
-    double lease_us;   /* smoothed: how long it takes to get leases that are there */
-};
-
-static void pump(struct crew *crew);
+#define REFUSED_MS 2000 /* a token that was just made is not known at once */
 
 /* smooth moves a figure towards what was seen last. */
 static void smooth(double *figure, double seen)
@@ -98,9 +51,7 @@ static void trouble(struct crew *crew, const struct message *message)
     loop_timer_set(crew->config.loop, &crew->again, span_ms(crew->again_ms));
 }
 
-/* is_forbidden hands over that we may not ask, or ask what nobody accepts: asking again is no use.
- */
-static bool is_forbidden(struct crew *crew, const struct message *message)
+bool crew_is_forbidden(struct crew *crew, const struct message *message)
 {
     bool refused = message->status == STATUS_REFUSED;
     if (!crew->config.forbidden ||
@@ -125,7 +76,7 @@ static void no_trouble(struct crew *crew)
 
 static void again(struct loop_timer *timer)
 {
-    pump((struct crew *)((char *)timer - offsetof(struct crew, again)));
+    crew_pump((struct crew *)((char *)timer - offsetof(struct crew, again)));
 }
 
 /* waits_again says that a message failed a moment ago. */
@@ -137,9 +88,9 @@ static bool waits_again(const struct crew *crew)
 /* ---- leases -----------------------------------------------------------------------------------
  */
 
-/* ahead is how many leases are worth having beside those that run: as many as end while the next
- * ones are fetched.  What has been running for longer than others took is taken for slow. */
-static unsigned ahead(const struct crew *crew)
+/* As many as end while the next ones are fetched.  What has been running for longer than others
+ * took is taken for slow. */
+unsigned crew_ahead(const struct crew *crew)
 {
     double takes = crew->attempt_us > crew->busy_us ? crew->attempt_us : crew->busy_us;
     if (crew->attempt_us <= 0)
@@ -187,9 +138,9 @@ static void leased(struct message *message)
     unsigned count = 0;
     crew->leasing = false;
     if (message->status) {
-        if (!is_forbidden(crew, message))
+        if (!crew_is_forbidden(crew, message))
             trouble(crew, message);
-        pump(crew);
+        crew_pump(crew);
         return;
     }
     no_trouble(crew);
@@ -211,7 +162,7 @@ static void leased(struct message *message)
      */
     if (!count && crew_is_idle(crew) && crew->going && !crew->draining && crew->config.idle)
         crew->config.idle(crew->config.ctx);
-    pump(crew);
+    crew_pump(crew);
 }
 
 static struct grant *waiting_take(struct crew *crew)
@@ -263,7 +214,7 @@ static void attempt_ended(void *ctx, const struct attempt_end *end)
     attempt_free(slot->attempt);
     slot->attempt = NULL;
     crew->running--;
-    pump(crew);
+    crew_pump(crew);
 }
 
 static struct slot *slot_free(struct crew *crew)
@@ -371,9 +322,9 @@ static void reported(struct message *message)
     if (message->status) {
         crew->sending = false;
         reports_back(crew);
-        if (message->status != STATUS_REFUSED || !is_forbidden(crew, message))
+        if (message->status != STATUS_REFUSED || !crew_is_forbidden(crew, message))
             trouble(crew, message);
-        pump(crew);
+        crew_pump(crew);
         return;
     }
     no_trouble(crew);
@@ -396,179 +347,7 @@ static void reported(struct message *message)
         report_free(report);
     }
     crew->sending = false;
-    pump(crew);
-}
-
-/* ---- heartbeats, and giving back --------------------------------------------------------------
- */
-
-static void put_grants(struct jsonw *w, const struct grant *grants)
-{
-    for (; grants; grants = grants->next)
-        jsonw_string(w, grants->lease_id);
-}
-
-/* beat sends a heartbeat for what runs and, when the leases need it, for what waits: the first
- * heartbeat of a job says that it was started. */
-static void beat(struct crew *crew, bool waiting)
-{
-    struct jsonw w;
-    buf_clear(&crew->beat.body);
-    jsonw_init(&w, &crew->beat.body);
-    jsonw_object(&w);
-    jsonw_put_str(&w, "worker_id", crew->config.worker_id);
-    jsonw_key(&w, "lease_ids");
-    jsonw_array(&w);
-    for (unsigned i = 0; i < crew->config.parallel; i++) {
-        struct slot *slot = &crew->slots[i];
-        if (slot->attempt)
-            jsonw_string(&w, attempt_grant(slot->attempt)->lease_id);
-        slot->told = true;
-    }
-    if (waiting)
-        put_grants(&w, crew->waiting);
-    jsonw_array_end(&w);
-    jsonw_put_int(&w, "lease_ms", crew->config.lease.us / 1000);
-    jsonw_object_end(&w);
-    crew->beat.path = "/api/v1/leases/heartbeat";
-    crew->beating = true;
-    courier_send(crew->keeper, &crew->beat);
-}
-
-static void give_back(struct crew *crew)
-{
-    struct jsonw w;
-    buf_clear(&crew->beat.body);
-    jsonw_init(&w, &crew->beat.body);
-    jsonw_object(&w);
-    jsonw_put_str(&w, "worker_id", crew->config.worker_id);
-    jsonw_key(&w, "lease_ids");
-    jsonw_array(&w);
-    put_grants(&w, crew->back);
-    jsonw_array_end(&w);
-    jsonw_object_end(&w);
-    while (crew->back) {
-        struct grant *grant = crew->back;
-        crew->back = grant->next;
-        grant_free(grant);
-    }
-    crew->beat.path = RELEASE;
-    crew->beating = true;
-    courier_send(crew->keeper, &crew->beat);
-}
-
-/* drop ends an attempt that is no longer ours to run. */
-static void drop(struct crew *crew, struct slice lease_id, enum attempt_outcome outcome)
-{
-    for (unsigned i = 0; i < crew->config.parallel; i++) {
-        struct attempt *attempt = crew->slots[i].attempt;
-        if (attempt && slice_eq(attempt_grant(attempt)->lease_id, lease_id)) {
-            attempt_stop(attempt, outcome, false);
-            return;
-        }
-    }
-    if (outcome != ATTEMPT_LOST)
-        return; /* it waits: it is told again when it runs */
-    for (struct grant **at = &crew->waiting; *at; at = &(*at)->next) {
-        struct grant *grant = *at;
-        if (!slice_eq(grant->lease_id, lease_id))
-            continue;
-        *at = grant->next;
-        if (!*at)
-            crew->waiting_end = at;
-        crew->waiting_count--;
-        grant_free(grant);
-        return;
-    }
-}
-
-static void drop_all(struct crew *crew, struct json ids, enum attempt_outcome outcome)
-{
-    struct arena arena = {0};
-    struct json_iter iter;
-    struct json id;
-    json_iter_init(&iter, ids);
-    while (json_next(&iter, NULL, &id))
-        drop(crew, json_text(id, &arena), outcome);
-    arena_release(&arena);
-}
-
-static void beaten(struct message *message)
-{
-    struct crew *crew = message->owner;
-    struct json lost, cancelled;
-    bool heartbeat = strcmp(message->path, "/api/v1/leases/heartbeat") == 0;
-    crew->beating = false;
-    if (!message->status)
-        crew->refused_at = (struct span){0};
-    if (!message->status && heartbeat) {
-        json_get(message->value, "lost", &lost);
-        json_get(message->value, "cancelled", &cancelled);
-        drop_all(crew, lost, ATTEMPT_LOST);
-        drop_all(crew, cancelled, ATTEMPT_CANCELLED);
-    }
-    if (message->status == STATUS_REFUSED)
-        is_forbidden(crew, message);
-    pump(crew);
-}
-
-/* look_at_slots finds how long every slot has been busy.  True: there is a command that has been
- * running for a while, and no heartbeat has said so. */
-static bool look_at_slots(struct crew *crew, struct span now)
-{
-    int64_t busy_us = crew->running == crew->config.parallel ? INT64_MAX : 0;
-    bool news = false;
-    for (unsigned i = 0; i < crew->config.parallel; i++) {
-        const struct slot *slot = &crew->slots[i];
-        int64_t age_us = slot->attempt ? now.us - attempt_began(slot->attempt).us : 0;
-        news = news || (!slot->told && age_us >= BEGUN_US);
-        busy_us = age_us < busy_us ? age_us : busy_us;
-    }
-    crew->busy_us = (double)busy_us;
-    return news;
-}
-
-/* let_go has leases given back that are not worth waiting with: others may run them now.  The last
- * ones are, and not while others are on their way: so jobs keep their order. */
-static void let_go(struct crew *crew)
-{
-    struct grant **end = &crew->waiting;
-    if (crew->running < crew->config.parallel || crew->leasing || crew->config.alone)
-        return;
-    for (unsigned keep = ahead(crew); keep > 0 && *end; keep--)
-        end = &(*end)->next;
-    crew->waiting_end = end;
-    while (*end) {
-        struct grant *grant = *end;
-        *end = grant->next;
-        grant->next = crew->back;
-        crew->back = grant;
-        crew->waiting_count--;
-    }
-}
-
-static struct span pulse_every(const struct crew *crew)
-{
-    struct span third = {crew->config.lease.us / 3}, most = span_ms(PULSE_MS_MAX);
-    return third.us < most.us ? third : most;
-}
-
-/* pulse keeps leases: a third of their time after the last heartbeat, at the latest, there is
- * another. */
-static void pulse(struct loop_timer *timer)
-{
-    struct crew *crew = (struct crew *)((char *)timer - offsetof(struct crew, pulse));
-    struct span now = loop_now(), every = pulse_every(crew);
-    int64_t third_us = crew->config.lease.us / 3, most_us = span_ms(BEAT_MS_MAX).us;
-    bool due = now.us + every.us > crew->beat_at.us + (third_us < most_us ? third_us : most_us);
-    bool news = look_at_slots(crew, now);
-    let_go(crew);
-    if (!crew->beating && (due || news) && crew->running + crew->waiting_count > 0) {
-        crew->beat_at = now;
-        beat(crew, due);
-    }
-    loop_timer_set(crew->config.loop, &crew->pulse, every);
-    pump(crew);
+    crew_pump(crew);
 }
 
 /* ---- the pump ---------------------------------------------------------------------------------
@@ -593,18 +372,10 @@ static void rest(struct crew *crew)
     }
 }
 
-/* is_giving_back says that leases are on their way back: those that come next would overtake them.
- */
-static bool is_giving_back(const struct crew *crew)
-{
-    return crew->back || (crew->beating && strcmp(crew->beat.path, RELEASE) == 0);
-}
-
-/* pump does whatever can be done now. */
-static void pump(struct crew *crew)
+void crew_pump(struct crew *crew)
 {
     const struct crew_config *config = &crew->config;
-    unsigned wanted = config->parallel + ahead(crew);
+    unsigned wanted = config->parallel + crew_ahead(crew);
     while (crew->draining && crew->waiting) {
         struct grant *grant = waiting_take(crew);
         grant->next = crew->back;
@@ -617,12 +388,12 @@ static void pump(struct crew *crew)
     if (crew->outbox && !crew->sending && !waits_again(crew) && !crew->quitting)
         send_reports(crew);
     if (crew->back && !crew->beating)
-        give_back(crew);
+        crew_give_back(crew);
     unsigned held = crew->running + crew->waiting_count;
     bool low =
         crew->running < config->parallel || crew->waiting_count * 2 <= wanted - config->parallel;
     if (crew->going && !crew->draining && !crew->leasing && !waits_again(crew) &&
-        !is_giving_back(crew) && held < wanted && low)
+        !crew_is_giving_back(crew) && held < wanted && low)
         ask_leases(crew, wanted - held < LEASES_MAX ? wanted - held : LEASES_MAX);
     rest(crew);
 }
@@ -639,10 +410,8 @@ enum status crew_open(const struct crew_config *config, struct crew **out, struc
     crew->waiting_end = &crew->waiting;
     crew->outbox_end = &crew->outbox;
     crew->again.fire = again;
-    crew->pulse.fire = pulse;
     message_init(&crew->lease, "POST", "/api/v1/leases", leased, crew);
     message_init(&crew->result, "POST", "/api/v1/results", reported, crew);
-    message_init(&crew->beat, "POST", "/api/v1/leases/heartbeat", beaten, crew);
     crew->slots = mem_array(config->parallel, sizeof(*crew->slots));
     enum status status = crew->slots ? STATUS_OK : err_no_memory(err);
     for (unsigned i = 0; crew->slots && i < config->parallel; i++)
@@ -653,7 +422,7 @@ enum status crew_open(const struct crew_config *config, struct crew **out, struc
         status = courier_new(config->loop, config->link, &crew->reporter, err);
     if (!status)
         status = courier_new(config->loop, config->link, &crew->keeper, err);
-    if (!status && !loop_timer_set(config->loop, &crew->pulse, pulse_every(crew)))
+    if (!status && !crew_keep_start(crew))
         status = err_no_memory(err);
     if (status) {
         crew_close(crew);
@@ -692,7 +461,7 @@ void crew_close(struct crew *crew)
 void crew_go(struct crew *crew)
 {
     crew->going = true;
-    pump(crew);
+    crew_pump(crew);
 }
 
 void crew_drain(struct crew *crew, void (*rested)(void *ctx), void *ctx)
@@ -700,7 +469,7 @@ void crew_drain(struct crew *crew, void (*rested)(void *ctx), void *ctx)
     crew->draining = true;
     crew->rested = rested;
     crew->rested_ctx = ctx;
-    pump(crew);
+    crew_pump(crew);
 }
 
 void crew_stop(struct crew *crew, bool now)
@@ -714,13 +483,13 @@ void crew_hurry(struct crew *crew)
 {
     crew->hasty = true;
     loop_timer_clear(crew->config.loop, &crew->again);
-    pump(crew);
+    crew_pump(crew);
 }
 
 void crew_quit(struct crew *crew)
 {
     crew->quitting = true;
-    pump(crew);
+    crew_pump(crew);
 }
 
 struct watch_counts crew_counts(const struct crew *crew)
