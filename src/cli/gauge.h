@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "cli/out.h"
-#include "run/watch.h"
+#include "crew/watch.h"
 
 #define GAUGE_SAMPLES 16
 #define GAUGE_RATE_SIZE 32

@@ -9,7 +9,7 @@
 #define LAZARET_CLI_PROGRESS_H
 
 #include "cli/cli.h"
-#include "run/watch.h"
+#include "crew/watch.h"
 
 struct progress;
 

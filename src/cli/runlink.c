@@ -5,7 +5,7 @@
 
 #include "cli/connection.h"
 #include "cli/request.h"
-#include "run/halt.h"
+#include "crew/halt.h"
 
 static enum status call(void *ctx, const char *method, const char *path, struct slice body,
                         struct buf *answer, int *http, struct err *err)

@@ -1,9 +1,9 @@
-/* runlink: the link of a run (run/link.h) is the command's connection. */
+/* runlink: the link of a crew (crew/link.h) is the command's connection. */
 #ifndef LAZARET_CLI_RUNLINK_H
 #define LAZARET_CLI_RUNLINK_H
 
 #include "cli/cli.h"
-#include "run/link.h"
+#include "crew/link.h"
 
 /* runlink_open makes the link.  0, or an exit code after it has said what is wrong. */
 int runlink_open(struct cli *cli, struct link *out);

@@ -14,7 +14,7 @@
 #define LAZARET_CLI_SUMMARY_H
 
 #include "cli/cli.h"
-#include "run/watch.h"
+#include "crew/watch.h"
 
 struct summary_facts {
     const char *noun;   /* "item" or "job" */

@@ -39,8 +39,8 @@ struct attempt {
     const struct attempt_plan *plan;
     struct grant *grant;
     unsigned slot;
-    void (*done)(void *ctx, const struct attempt_end *end);
-    void *ctx;
+    void (*done)(void *owner, const struct attempt_end *end);
+    void *owner;
 
     enum phase phase;
     size_t step; /* of PHASE_STEP */
@@ -107,7 +107,7 @@ static void finish(struct attempt *attempt, enum attempt_outcome outcome)
         end->artifact = slice_of(attempt->artifact.path);
     if (outcome != ATTEMPT_SUCCEEDED && outcome != ATTEMPT_LOST)
         put_failure_texts(attempt);
-    attempt->done(attempt->ctx, end);
+    attempt->done(attempt->owner, end);
 }
 
 /* print_failure writes the report of a failure from what is known. */
@@ -565,19 +565,36 @@ static void begin(struct loop_timer *timer)
         enter(attempt, attempt->has_worktree ? PHASE_MAKE : PHASE_STEP);
 }
 
-struct attempt *attempt_start(struct loop *loop, const struct attempt_plan *plan,
-                              struct grant *grant, unsigned slot,
-                              void (*done)(void *ctx, const struct attempt_end *end), void *ctx)
+static void attempt_free(void *effort)
 {
+    struct attempt *attempt = effort;
+    loop_timer_clear(attempt->loop, &attempt->later);
+    process_free(attempt->process);
+    surroundings_clear(&attempt->surroundings);
+    artifact_release(&attempt->artifact);
+    if (attempt->has_worktree)
+        worktree_release(&attempt->worktree);
+    buf_release(&attempt->command);
+    buf_release(&attempt->said);
+    buf_release(&attempt->agent);
+    buf_release(&attempt->changes);
+    buf_release(&attempt->report);
+    mem_free(attempt);
+}
+
+static void *attempt_start(void *ctx, struct grant *grant, unsigned slot,
+                           void (*ended)(void *owner, const struct attempt_end *end), void *owner)
+{
+    const struct attempt_plan *plan = ctx;
     struct attempt *attempt = mem_zalloc(sizeof(*attempt));
     if (!attempt)
         return NULL;
-    *attempt = (struct attempt){.loop = loop,
+    *attempt = (struct attempt){.loop = plan->loop,
                                 .plan = plan,
                                 .grant = grant,
                                 .slot = slot,
-                                .done = done,
-                                .ctx = ctx,
+                                .done = ended,
+                                .owner = owner,
                                 .phase = PHASE_MAKE,
                                 .artifact = {.fd = -1},
                                 .began = loop_now(),
@@ -590,16 +607,17 @@ struct attempt *attempt_start(struct loop *loop, const struct attempt_plan *plan
     buf_addf(&attempt->agent, "%s#%u", plan->agent, slot + 1);
     attempt->context[0] = arena_printf(&grant->arena, "Processing work item %.*s, attempt %" PRIu32,
                                        SLICE_ARG(grant->item_id), grant->attempt);
-    if (!attempt->context[0].ptr || !loop_timer_set(loop, &attempt->later, (struct span){0})) {
-        attempt->grant = NULL;
+    if (!attempt->context[0].ptr ||
+        !loop_timer_set(plan->loop, &attempt->later, (struct span){0})) {
         attempt_free(attempt);
         return NULL;
     }
     return attempt;
 }
 
-void attempt_stop(struct attempt *attempt, enum attempt_outcome outcome, bool now)
+static void attempt_stop(void *effort, enum attempt_outcome outcome, bool now)
 {
+    struct attempt *attempt = effort;
     bool runs = attempt->phase == PHASE_STEP || attempt->phase == PHASE_VALIDATE ||
                 attempt->phase == PHASE_CUSTOM;
     if (!attempt->stopping)
@@ -609,36 +627,10 @@ void attempt_stop(struct attempt *attempt, enum attempt_outcome outcome, bool no
         process_stop(attempt->process, now);
 }
 
-const struct grant *attempt_grant(const struct attempt *attempt)
+struct craft attempt_craft(const struct attempt_plan *plan)
 {
-    return attempt->grant;
-}
-
-struct span attempt_began(const struct attempt *attempt)
-{
-    return attempt->began;
-}
-
-unsigned attempt_slot(const struct attempt *attempt)
-{
-    return attempt->slot;
-}
-
-void attempt_free(struct attempt *attempt)
-{
-    if (!attempt)
-        return;
-    loop_timer_clear(attempt->loop, &attempt->later);
-    process_free(attempt->process);
-    surroundings_clear(&attempt->surroundings);
-    artifact_release(&attempt->artifact);
-    if (attempt->has_worktree)
-        worktree_release(&attempt->worktree);
-    buf_release(&attempt->command);
-    buf_release(&attempt->said);
-    buf_release(&attempt->agent);
-    buf_release(&attempt->changes);
-    buf_release(&attempt->report);
-    grant_free(attempt->grant);
-    mem_free(attempt);
+    return (struct craft){.start = attempt_start,
+                          .stop = attempt_stop,
+                          .free = attempt_free,
+                          .ctx = (void *)(uintptr_t)plan};
 }

@@ -8,7 +8,7 @@
 #define LAZARET_RUN_ERRAND_H
 
 #include "base/jsonw.h"
-#include "run/courier.h"
+#include "crew/courier.h"
 
 struct errand {
     struct loop *loop;

@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "core/envelope.h"
-#include "run/courier.h"
+#include "crew/courier.h"
 
 #define CHUNK_ITEMS 1000
 #define CHUNK_BYTES ((size_t)1 << 20)

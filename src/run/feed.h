@@ -8,8 +8,8 @@
 #define LAZARET_RUN_FEED_H
 
 #include "run/items.h"
-#include "run/link.h"
-#include "run/loop.h"
+#include "crew/link.h"
+#include "crew/loop.h"
 #include "run/roll.h"
 
 struct feed;

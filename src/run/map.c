@@ -13,10 +13,12 @@
 
 #include "core/patch.h"
 #include "core/policy.h"
-#include "run/courier.h"
-#include "run/crew.h"
+#include "crew/courier.h"
+#include "crew/crew.h"
+#include "crew/halt.h"
+#include "run/artifact.h"
+#include "run/attempt.h"
 #include "run/feed.h"
-#include "run/halt.h"
 #include "run/scratch.h"
 
 /* Of an item.  It is long, as it never has to end by itself: only this run's runners can take its
@@ -292,6 +294,7 @@ static enum status make_plan(struct map *map, struct err *err)
     if (status)
         return status;
     map->plan = (struct attempt_plan){
+        .loop = map->loop,
         .steps = &map->steps,
         .cwd = spec->cwd,
         .timeout = spec->timeout,
@@ -319,7 +322,7 @@ static enum status open_crew(struct map *map, struct err *err)
         .loop = map->loop,
         .link = map->config->link,
         .watch = map->config->watch,
-        .plan = &map->plan,
+        .craft = attempt_craft(&map->plan),
         .worker_id = map->worker,
         .queues = queues,
         .queue_count = 1,

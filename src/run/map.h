@@ -8,9 +8,9 @@
 #ifndef LAZARET_RUN_MAP_H
 #define LAZARET_RUN_MAP_H
 
-#include "run/link.h"
+#include "crew/link.h"
 #include "run/spec.h"
-#include "run/watch.h"
+#include "crew/watch.h"
 
 struct map_config {
     const struct link *link;

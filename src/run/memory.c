@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "run/loop.h"
+#include "crew/loop.h"
 
 #define FILE_BYTES_MAX (32u << 10) /* /proc/vmstat has about 5 KiB */
 #define REREAD_AFTER_US 1000000

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run/loop.h"
+#include "crew/loop.h"
 #include "run/verdict.h"
 
 #define STEP_TEXT_MAX 400 /* bytes of a step in an error */

@@ -19,7 +19,7 @@
 #include "run/artifact.h"
 #include "run/capture.h"
 #include "run/echo.h"
-#include "run/loop.h"
+#include "crew/loop.h"
 
 #define PROCESS_SAID_MAX (1u << 20) /* bytes that a command may write to descriptor 3 */
 

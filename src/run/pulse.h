@@ -4,7 +4,7 @@
 #define LAZARET_RUN_PULSE_H
 
 #include "run/agentjob.h"
-#include "run/courier.h"
+#include "crew/courier.h"
 
 enum pulse_news {
     PULSE_LOST,      /* the lease is somebody else's, or nobody's */

@@ -2,7 +2,7 @@
 #ifndef LAZARET_RUN_REDUCE_H
 #define LAZARET_RUN_REDUCE_H
 
-#include "run/link.h"
+#include "crew/link.h"
 #include "run/spec.h"
 
 /* reduce_run asks the store what became of each item, writes it to DIR/artifacts/RUN/results.json

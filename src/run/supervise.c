@@ -23,7 +23,7 @@
 
 #include "run/agentjob.h"
 #include "run/errand.h"
-#include "run/halt.h"
+#include "crew/halt.h"
 #include "run/life.h"
 #include "run/pulse.h"
 #include "run/scratch.h"

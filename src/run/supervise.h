@@ -29,7 +29,7 @@
 
 #include "base/time.h"
 #include "run/echo.h"
-#include "run/link.h"
+#include "crew/link.h"
 
 #define SUPERVISE_QUEUE "supervised" /* the queue of agents' jobs: nobody else leases there */
 #define SUPERVISE_SOURCE "warren"    /* their source: the swarm's name for who keeps agents up */

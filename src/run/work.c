@@ -3,8 +3,10 @@
 
 #include <inttypes.h>
 
-#include "run/crew.h"
-#include "run/halt.h"
+#include "crew/crew.h"
+#include "crew/halt.h"
+#include "run/artifact.h"
+#include "run/attempt.h"
 #include "run/scratch.h"
 
 #define WAIT span_ms(500) /* for a job: how long a stop may have to wait for an idle worker */
@@ -113,7 +115,8 @@ static void asked_to_stop(struct halt *halt, int times)
 static enum status open_crew(struct work *work, struct err *err)
 {
     const struct work_config *config = work->config;
-    work->plan = (struct attempt_plan){.steps = config->steps,
+    work->plan = (struct attempt_plan){.loop = work->loop,
+                                       .steps = config->steps,
                                        .timeout = config->timeout,
                                        .grace = config->grace,
                                        .artifacts = config->artifacts,
@@ -124,7 +127,7 @@ static enum status open_crew(struct work *work, struct err *err)
     struct crew_config crew = {.loop = work->loop,
                                .link = config->link,
                                .watch = config->watch,
-                               .plan = &work->plan,
+                               .craft = attempt_craft(&work->plan),
                                .worker_id = config->worker_id,
                                .queues = config->queues,
                                .queue_count = config->queue_count,

@@ -2,8 +2,8 @@
 #ifndef LAZARET_RUN_WORK_H
 #define LAZARET_RUN_WORK_H
 
-#include "run/link.h"
-#include "run/watch.h"
+#include "crew/link.h"
+#include "crew/watch.h"
 #include "run/workflow.h"
 
 struct work_config {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "run/loop.h"
+#include "crew/loop.h"
 
 static int make_loop(void **state)
 {

@@ -1,10 +1,10 @@
 /* halt: the signals that stop a run, as something that the loop waits for. */
-#ifndef LAZARET_RUN_HALT_H
-#define LAZARET_RUN_HALT_H
+#ifndef LAZARET_CREW_HALT_H
+#define LAZARET_CREW_HALT_H
 
 #include <signal.h>
 
-#include "run/loop.h"
+#include "crew/loop.h"
 
 /* struct halt: `{.watch = {.fd = -1}}` is not open. */
 struct halt {

@@ -1,9 +1,9 @@
 /* loop: one thread that waits for file descriptors, times and what other threads post to it.
  *
- * Everything in src/run that changes while a run goes on belongs to the thread that is in loop_run:
- * processes, attempts, counts.  Other threads (couriers, readers of items) only post. */
-#ifndef LAZARET_RUN_LOOP_H
-#define LAZARET_RUN_LOOP_H
+ * Everything that changes while a crew works belongs to the thread that is in loop_run: processes,
+ * transfers, attempts, counts.  Other threads (couriers, readers of items) only post. */
+#ifndef LAZARET_CREW_LOOP_H
+#define LAZARET_CREW_LOOP_H
 
 #include <stdbool.h>
 #include <stdint.h>

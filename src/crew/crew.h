@@ -1,4 +1,4 @@
-/* crew: so many attempts at a time, fed by leases and emptied by reports.
+/* crew: so many attempts at a time, fed by leases and emptied by reports, whatever its craft is.
  *
  *     engine --leases--> waiting --slot is free--> running --ended--> outbox --results--> engine
  *
@@ -7,12 +7,12 @@
  * another worker could run.  Outcomes are reported in batches, in the order in which they came;
  * until the engine has acknowledged one it is kept and sent again.  Leases are kept alive by
  * heartbeats, which also tell of cancelled jobs and lost leases. */
-#ifndef LAZARET_RUN_CREW_H
-#define LAZARET_RUN_CREW_H
+#ifndef LAZARET_CREW_CREW_H
+#define LAZARET_CREW_CREW_H
 
-#include "run/attempt.h"
-#include "run/link.h"
-#include "run/watch.h"
+#include "crew/craft.h"
+#include "crew/link.h"
+#include "crew/watch.h"
 
 struct crew;
 
@@ -27,7 +27,7 @@ struct crew_config {
     struct loop *loop;
     const struct link *link;
     const struct watch *watch;
-    const struct attempt_plan *plan;
+    struct craft craft;
     const char *worker_id;
     const char *const *queues; /* NULL: every queue */
     size_t queue_count;
@@ -37,6 +37,8 @@ struct crew_config {
     size_t scope_count;
     const char *const *permissions;
     size_t permission_count;
+    const struct slice *job_ids; /* the only jobs that it takes; NULL: any */
+    size_t job_id_count;
     unsigned parallel;
     bool alone;   /* nobody else can run these jobs: what was leased is kept, in its order */
     bool careful; /* after a failure nothing begins until it is known what follows */

@@ -1,5 +1,5 @@
 /* link: a request and its answer, read. */
-#include "run/link.h"
+#include "crew/link.h"
 
 /* status_of is what an HTTP status means to a run. */
 static enum status status_of(int http)

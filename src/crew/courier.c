@@ -1,5 +1,5 @@
 /* courier: a queue, a thread, and the way back through the loop. */
-#include "run/courier.h"
+#include "crew/courier.h"
 
 #include <pthread.h>
 #include <signal.h>

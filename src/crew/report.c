@@ -1,5 +1,5 @@
 /* report: the entry of POST /results, printed once, and the answer to it. */
-#include "run/report.h"
+#include "crew/report.h"
 
 #include "base/jsonw.h"
 #include "base/mem.h"
@@ -24,6 +24,8 @@ static void print_report(struct report *report, struct slice lease_id,
     } else {
         jsonw_put_raw(&w, complete ? "result" : "failure", end->report);
     }
+    if (end->receipt.len)
+        jsonw_put_string(&w, "receipt", end->receipt);
     jsonw_object_end(&w);
 }
 

@@ -1,6 +1,7 @@
 /* grant: a lease, copied out of the answer that brought it. */
+#include "crew/grant.h"
+
 #include "base/mem.h"
-#include "run/attempt.h"
 
 #define LABEL_MAX 80 /* bytes of an item that may stand for itself */
 

@@ -1,7 +1,7 @@
 /* watch: what a run tells while it goes on.  The command line shows it as a live line, as plain
  * lines or as JSON. */
-#ifndef LAZARET_RUN_WATCH_H
-#define LAZARET_RUN_WATCH_H
+#ifndef LAZARET_CREW_WATCH_H
+#define LAZARET_CREW_WATCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,11 +6,12 @@
  *
  * Invariants: running <= parallel; a grant is in exactly one of `waiting`, a slot, or `back`; a
  * report is in `outbox` or in `sent` until the engine has answered it. */
-#include "run/crew_parts.h"
+#include "crew/crew_parts.h"
 
 #include <inttypes.h>
 
 #include "base/json.h"
+#include "base/jsonw.h"
 #include "base/mem.h"
 
 #define AHEAD_MAX 256                      /* leases that wait for a slot, at most */
@@ -110,6 +111,17 @@ static void put_names(struct jsonw *w, const char *key, const char *const *names
     jsonw_array_end(w);
 }
 
+static void put_job_ids(struct jsonw *w, const struct crew_config *config)
+{
+    if (!config->job_ids)
+        return;
+    jsonw_key(w, "job_ids");
+    jsonw_array(w);
+    for (size_t i = 0; i < config->job_id_count; i++)
+        jsonw_string(w, config->job_ids[i]);
+    jsonw_array_end(w);
+}
+
 static void ask_leases(struct crew *crew, unsigned count)
 {
     const struct crew_config *config = &crew->config;
@@ -122,6 +134,7 @@ static void ask_leases(struct crew *crew, unsigned count)
     put_names(&w, "capabilities", config->capabilities, config->capability_count);
     put_names(&w, "scopes", config->scopes, config->scope_count);
     put_names(&w, "permissions", config->permissions, config->permission_count);
+    put_job_ids(&w, config);
     jsonw_put_int(&w, "count", count);
     jsonw_put_int(&w, "lease_ms", config->lease.us / 1000);
     jsonw_put_int(&w, "wait_ms", config->wait.us / 1000);
@@ -185,11 +198,21 @@ static void tell(const struct crew *crew, const struct watch_event *event)
         crew->config.watch->event(crew->config.watch->ctx, event);
 }
 
-static void attempt_ended(void *ctx, const struct attempt_end *end)
+/* slot_clear makes a slot free; one that is free is fine. */
+static void slot_clear(struct crew *crew, struct slot *slot)
 {
-    struct slot *slot = ctx;
+    if (!slot->grant)
+        return;
+    crew->config.craft.free(slot->effort);
+    grant_free(slot->grant);
+    slot->grant = NULL;
+}
+
+static void attempt_ended(void *owner, const struct attempt_end *end)
+{
+    struct slot *slot = owner;
     struct crew *crew = slot->crew;
-    const struct grant *grant = attempt_grant(slot->attempt);
+    const struct grant *grant = slot->grant;
     struct report *report = NULL;
     smooth(&crew->attempt_us, (double)end->duration.us);
     crew->busy_us = 0;
@@ -211,8 +234,7 @@ static void attempt_ended(void *ctx, const struct attempt_end *end)
         crew->outbox_end = &report->next;
         crew->in_doubt += report->outcome == ATTEMPT_FAILED;
     }
-    attempt_free(slot->attempt);
-    slot->attempt = NULL;
+    slot_clear(crew, slot);
     crew->running--;
     crew_pump(crew);
 }
@@ -220,7 +242,7 @@ static void attempt_ended(void *ctx, const struct attempt_end *end)
 static struct slot *slot_free(struct crew *crew)
 {
     for (unsigned i = 0; i < crew->config.parallel; i++)
-        if (!crew->slots[i].attempt)
+        if (!crew->slots[i].grant)
             return &crew->slots[i];
     BUG("no slot is free");
 }
@@ -230,13 +252,15 @@ static bool begin(struct crew *crew)
 {
     struct slot *slot = slot_free(crew);
     struct grant *grant = waiting_take(crew);
-    slot->attempt = attempt_start(crew->config.loop, crew->config.plan, grant, slot->number,
-                                  attempt_ended, slot);
-    if (!slot->attempt) {
+    const struct craft *craft = &crew->config.craft;
+    slot->effort = craft->start(craft->ctx, grant, slot->number, attempt_ended, slot);
+    if (!slot->effort) {
         grant->next = crew->back;
         crew->back = grant;
         return false;
     }
+    slot->grant = grant;
+    slot->began = loop_now();
     slot->told = false;
     crew->running++;
     if (grant->attempt > 1 && crew->retrying > 0)
@@ -442,7 +466,7 @@ void crew_close(struct crew *crew)
     loop_timer_clear(crew->config.loop, &crew->again);
     loop_timer_clear(crew->config.loop, &crew->pulse);
     for (unsigned i = 0; crew->slots && i < crew->config.parallel; i++)
-        attempt_free(crew->slots[i].attempt);
+        slot_clear(crew, &crew->slots[i]);
     while (crew->waiting)
         grant_free(waiting_take(crew));
     reports_back(crew);
@@ -475,8 +499,8 @@ void crew_drain(struct crew *crew, void (*rested)(void *ctx), void *ctx)
 void crew_stop(struct crew *crew, bool now)
 {
     for (unsigned i = 0; i < crew->config.parallel; i++)
-        if (crew->slots[i].attempt)
-            attempt_stop(crew->slots[i].attempt, ATTEMPT_INTERRUPTED, now);
+        if (crew->slots[i].grant)
+            crew->config.craft.stop(crew->slots[i].effort, ATTEMPT_INTERRUPTED, now);
 }
 
 void crew_hurry(struct crew *crew)
@@ -497,15 +521,15 @@ struct watch_counts crew_counts(const struct crew *crew)
     struct watch_counts counts = {.running = crew->running,
                                   .failed_attempts = crew->failed_attempts,
                                   .retrying = crew->retrying};
-    const struct attempt *slowest = NULL;
+    const struct slot *slowest = NULL;
     for (unsigned i = 0; i < crew->config.parallel; i++) {
-        const struct attempt *attempt = crew->slots[i].attempt;
-        if (attempt && (!slowest || attempt_began(attempt).us < attempt_began(slowest).us))
-            slowest = attempt;
+        const struct slot *slot = &crew->slots[i];
+        if (slot->grant && (!slowest || slot->began.us < slowest->began.us))
+            slowest = slot;
     }
     if (slowest) {
-        counts.slowest = attempt_grant(slowest)->label;
-        counts.slowest_for = (struct span){loop_now().us - attempt_began(slowest).us};
+        counts.slowest = slowest->grant->label;
+        counts.slowest_for = (struct span){loop_now().us - slowest->began.us};
     }
     return counts;
 }

@@ -1,5 +1,5 @@
 /* halt: a signalfd. */
-#include "run/halt.h"
+#include "crew/halt.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

@@ -1,9 +1,10 @@
 /* report: an outcome on its way to the engine, and what the engine made of it. */
-#ifndef LAZARET_RUN_REPORT_H
-#define LAZARET_RUN_REPORT_H
+#ifndef LAZARET_CREW_REPORT_H
+#define LAZARET_CREW_REPORT_H
 
-#include "run/attempt.h"
-#include "run/watch.h"
+#include "base/buf.h"
+#include "crew/craft.h"
+#include "crew/watch.h"
 
 struct report {
     struct report *next;

@@ -3,7 +3,8 @@
  *
  * Both are one message, `beat`: so a lease is never kept and given back at once. */
 #include "base/json.h"
-#include "run/crew_parts.h"
+#include "base/jsonw.h"
+#include "crew/crew_parts.h"
 
 #define HEARTBEAT "/api/v1/leases/heartbeat"
 #define RELEASE "/api/v1/leases/release"
@@ -30,8 +31,8 @@ static void beat(struct crew *crew, bool waiting)
     jsonw_array(&w);
     for (unsigned i = 0; i < crew->config.parallel; i++) {
         struct slot *slot = &crew->slots[i];
-        if (slot->attempt)
-            jsonw_string(&w, attempt_grant(slot->attempt)->lease_id);
+        if (slot->grant)
+            jsonw_string(&w, slot->grant->lease_id);
         slot->told = true;
     }
     if (waiting)
@@ -70,9 +71,9 @@ void crew_give_back(struct crew *crew)
 static void drop(struct crew *crew, struct slice lease_id, enum attempt_outcome outcome)
 {
     for (unsigned i = 0; i < crew->config.parallel; i++) {
-        struct attempt *attempt = crew->slots[i].attempt;
-        if (attempt && slice_eq(attempt_grant(attempt)->lease_id, lease_id)) {
-            attempt_stop(attempt, outcome, false);
+        const struct slot *slot = &crew->slots[i];
+        if (slot->grant && slice_eq(slot->grant->lease_id, lease_id)) {
+            crew->config.craft.stop(slot->effort, outcome, false);
             return;
         }
     }
@@ -129,7 +130,7 @@ static bool look_at_slots(struct crew *crew, struct span now)
     bool news = false;
     for (unsigned i = 0; i < crew->config.parallel; i++) {
         const struct slot *slot = &crew->slots[i];
-        int64_t age_us = slot->attempt ? now.us - attempt_began(slot->attempt).us : 0;
+        int64_t age_us = slot->grant ? now.us - slot->began.us : 0;
         news = news || (!slot->told && age_us >= BEGUN_US);
         busy_us = age_us < busy_us ? age_us : busy_us;
     }

@@ -1,9 +1,9 @@
-/* link: how a run talks to the engine: requests of INTERFACES 5, whoever carries them.
+/* link: how a crew talks to the engine: requests of INTERFACES 5, whoever carries them.
  *
- * src/run knows neither the connection nor the API behind it.  `call` may be used by several
+ * Who uses it knows neither the connection nor the API behind it.  `call` may be used by several
  * threads at once. */
-#ifndef LAZARET_RUN_LINK_H
-#define LAZARET_RUN_LINK_H
+#ifndef LAZARET_CREW_LINK_H
+#define LAZARET_CREW_LINK_H
 
 #include "base/buf.h"
 #include "base/json.h"

@@ -2,18 +2,20 @@
  *
  *     crew.c        leases, attempts, reports, and the pump that moves them on
  *     crew_keep.c   heartbeats, and leases given back */
-#ifndef LAZARET_RUN_CREW_PARTS_H
-#define LAZARET_RUN_CREW_PARTS_H
+#ifndef LAZARET_CREW_CREW_PARTS_H
+#define LAZARET_CREW_CREW_PARTS_H
 
-#include "run/courier.h"
-#include "run/crew.h"
-#include "run/report.h"
+#include "crew/courier.h"
+#include "crew/crew.h"
+#include "crew/report.h"
 
 struct slot {
     struct crew *crew;
     unsigned number;
-    struct attempt *attempt; /* NULL: free */
-    bool told;               /* a heartbeat has said that it runs */
+    struct grant *grant; /* what is worked on; NULL: the slot is free */
+    void *effort;        /* the craft's */
+    struct span began;   /* by loop_now */
+    bool told;           /* a heartbeat has said that it runs */
 };
 
 struct crew {

@@ -11,7 +11,7 @@
  *     is not used.  Free slots form a list from `slot_free` on.
  *   - Posts wait in `posted` (with the lock) and then in `taken` (the loop's own), both in order.
  *     The eventfd is readable whenever one of them is not empty and the loop waits. */
-#include "run/loop.h"
+#include "crew/loop.h"
 
 #include <errno.h>
 #include <limits.h>

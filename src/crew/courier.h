@@ -1,10 +1,10 @@
 /* courier: a thread that carries messages to the engine, one after the other, and brings the
  * answers to the loop.  So that nothing in the loop ever waits for a commit. */
-#ifndef LAZARET_RUN_COURIER_H
-#define LAZARET_RUN_COURIER_H
+#ifndef LAZARET_CREW_COURIER_H
+#define LAZARET_CREW_COURIER_H
 
-#include "run/link.h"
-#include "run/loop.h"
+#include "crew/link.h"
+#include "crew/loop.h"
 
 struct courier;
 
