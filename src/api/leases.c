@@ -14,7 +14,8 @@
 #define LEASE_IDS_MAX 10000
 #define LEASE_MS_MAX (INT64_C(12) * 3600 * 1000)
 #define WAIT_MS_MAX (INT64_C(10) * 60 * 1000)
-#define LEASE_MEMBERS "worker_id queues count wait_ms lease_ms capabilities scopes permissions"
+#define LEASE_MEMBERS                                                                              \
+    "worker_id queues count wait_ms lease_ms capabilities scopes permissions job_ids"
 #define HEARTBEAT_MEMBERS "worker_id lease_ids lease_ms"
 #define RELEASE_MEMBERS "worker_id lease_ids"
 #define INTERRUPTED_MEMBERS "worker_id message"
@@ -85,9 +86,13 @@ enum status leases_take(struct call *call)
         body_texts(call, body, "scopes", NAMES_MAX, ENVELOPE_ID_MAX, &command->scopes.count);
     command->permissions.names = body_texts(call, body, "permissions", NAMES_MAX, ENVELOPE_ID_MAX,
                                             &command->permissions.count);
+    command->job_ids =
+        body_texts(call, body, "job_ids", NAMES_MAX, ENVELOPE_ID_MAX, &command->job_id_count);
     command->max = (size_t)body_int(call, body, "count", 1, LEASE_COUNT_MAX, 1);
     command->lease = span_ms(body_int(call, body, "lease_ms", 1, LEASE_MS_MAX, 0));
     command->wait = span_ms(body_int(call, body, "wait_ms", 0, WAIT_MS_MAX, 0));
+    if (body_json(call, body, "job_ids", JSON_ARRAY).raw.len && !command->job_id_count)
+        call_fail(call, STATUS_INVALID, "job_ids: names no job; leave it out to lease any");
     if (call->status != STATUS_OK)
         return call->status;
     return call_then(call, &command->command, taken, command);

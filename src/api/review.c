@@ -20,6 +20,7 @@ static void read_retry(struct call *call, struct json body, struct review_comman
     command->attempts_max =
         (uint32_t)body_int(call, body, "max_retries", 1, POLICY_ATTEMPTS_MAX, 0);
     command->hold = body_bool(call, body, "hold", false);
+    command->claim = body_bool(call, body, "claim", false);
 }
 
 void review_read(struct call *call, struct json body, enum review_action action, struct slice by,

@@ -6,7 +6,7 @@
 
 /* The members of a body that review_read reads, by action. */
 #define REVIEW_MEMBERS "actor note"
-#define REVIEW_RETRY_MEMBERS REVIEW_MEMBERS " patch merge queue policy max_retries hold"
+#define REVIEW_RETRY_MEMBERS REVIEW_MEMBERS " patch merge queue policy max_retries hold claim"
 
 /* review_members is the one that fits the action. */
 const char *review_members(enum review_action action);

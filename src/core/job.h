@@ -6,7 +6,8 @@
  *                |                   `---quarantine---> dead
  *                `-------------------- requeue ---------'
  *
- * A pending job that is dispatched also fails, or is quarantined, when no worker took it in time.
+ * A pending job that is dispatched also fails, or is quarantined, when no worker took it in time;
+ * one that is claimed is quarantined.
  * Scheduled becomes pending by the passing of time alone: the event that scheduled the job recorded
  * when, so this one transition writes nothing. */
 #ifndef LAZARET_CORE_JOB_H
@@ -57,7 +58,8 @@ struct job {
     struct instant pushed_at;
     struct instant due_at; /* pending or scheduled: when it may run; running: when the lease ends */
     struct instant deadline_at; /* running: the end of max_runtime_seconds; pending or scheduled,
-                                   with hints: when a worker must have it; INSTANT_NEVER: none */
+                                   with hints or claimed: when a worker must have it;
+                                   INSTANT_NEVER: none */
     struct instant round_at; /* when the first run of this round began; a replay starts a round */
     uint32_t queue;          /* number of its queue */
     uint32_t capabilities;   /* number of its set of required capabilities; 0: none */
@@ -67,7 +69,7 @@ struct job {
     uint32_t redrive_count;  /* how often it was brought back */
     uint8_t state;           /* enum job_state */
     uint8_t priority;        /* 0 to 9, 9 first */
-    uint8_t flags;           /* JOB_* below */
+    uint16_t flags;          /* JOB_* below */
 };
 
 #define JOB_STARTED 1u       /* running: the first heartbeat came */
@@ -78,5 +80,6 @@ struct job {
 #define JOB_HAS_RUNTIME 64u  /* constraints.max_runtime_seconds: read it when leasing */
 #define JOB_HAS_HINTS 128u   /* its policy has dispatch hints: read them when leasing */
 #define JOB_KEY_FOREVER 32u  /* constraints.unique_forever */
+#define JOB_CLAIMED 256u /* only a lease that names it gets it, in this round; no JOB_HAS_HINTS */
 
 #endif

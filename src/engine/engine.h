@@ -81,6 +81,11 @@ struct command {
     struct command *next;           /* the mailbox's */
 };
 
+/* A claimed job is its claimant's: who pushed it or brought it back, and runs it in its own
+ * process. One that was ready for so long without being leased is quarantined: the claimant is
+ * gone. */
+#define CLAIM_SECONDS 60
+
 /* Push: enqueue jobs.  Each has an answer of its own; one that is refused does not stop the others.
  */
 struct push_item {
@@ -89,6 +94,7 @@ struct push_item {
         status; /* STATUS_CONFLICT: the job_id is known with other bytes; STATUS_LIMIT; ... */
     struct err err;
     bool created;        /* false: it was known, by its id or a key */
+    bool claim;          /* only a lease that names the job gets it: see CLAIM_SECONDS */
     struct slice job_id; /* of the job that is now there */
     enum job_state state;
     struct span retry_after; /* of STATUS_LIMIT: when to try again */
@@ -121,6 +127,8 @@ struct lease_command {
     struct command command;
     struct slice worker_id;
     struct ready_query query;
+    const struct slice *job_ids;   /* the only jobs that it is for, claimed ones among them */
+    size_t job_id_count;           /* 0: it is for any that is not claimed */
     struct match_list scopes;      /* of dispatched jobs: the only ones it may see; see match.h */
     struct match_list permissions; /* likewise */
     size_t max;
@@ -226,8 +234,9 @@ struct review_command {
     struct slice queue;    /* of a retry: another queue */
     struct slice policy;   /* of a retry: another policy, by name */
     uint32_t attempts_max; /* of a retry: runs allowed in this round; 0: the policy's */
-    bool hold; /* of a retry: the letter is recovering until its job is done, and the job keeps its
-                  old place in the line */
+    bool hold;  /* of a retry: the letter is recovering until its job is done, and the job keeps its
+                   old place in the line */
+    bool claim; /* of a retry: in this round only a lease that names the job gets it */
     bool refuse_review; /* who asks may not decide about letters that need review */
 };
 

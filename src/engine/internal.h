@@ -137,6 +137,10 @@ enum status push_one(struct engine *engine, struct slice actor, struct arena *ar
 enum status write_extras(struct engine *engine, const struct envelope *envelope,
                          const struct job *job, struct err *err);
 
+/* wait_end is when a worker must have a job that waits apart from the lines; INSTANT_NEVER for
+ * others.  The policy is looked at for one with hints. */
+struct instant wait_end(const struct job *job, const struct policy *policy);
+
 /* capabilities_of finds the number of the set of capabilities that the envelope asks for. */
 enum status capabilities_of(struct engine *engine, const struct envelope *envelope,
                             struct arena *arena, uint32_t *out, struct err *err);

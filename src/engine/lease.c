@@ -1,7 +1,8 @@
 /* lease.c: how a worker takes a job, keeps it, and gives it back; and how a job is cancelled.
  *
  * A worker takes jobs at once, in its turn.  While there are jobs to be dispatched (dispatch.c) it
- * takes them at the end of the batch, behind those that are dispatched to it.
+ * takes them at the end of the batch, behind those that are dispatched to it.  One that names its
+ * jobs gets these alone: claimed ones nobody else gets.
  *
  * A lease ends at job->due_at.  Its id is the job's seq and a random nonce: whoever holds an id
  * that was overtaken (by expiry, by another lease) gets STATUS_LEASE_LOST, and nothing is changed.
@@ -107,7 +108,7 @@ static enum status lease_one(struct engine *engine, struct lease_command *comman
     job->attempt++;
     job->lease_nonce = seams_random_u64(engine->seams);
     job->deadline_at = INSTANT_NEVER;
-    job->flags &= (uint8_t) ~(JOB_STARTED | JOB_CANCEL_WANTED | JOB_RUN_AT);
+    job->flags &= (uint16_t) ~(JOB_STARTED | JOB_CANCEL_WANTED | JOB_RUN_AT);
     if (!instant_is_set(job->round_at))
         job->round_at = engine->now;
     lease->match = SLICE("best");
@@ -163,8 +164,39 @@ enum status lease_give(struct engine *engine, struct lease_command *command, str
     return status;
 }
 
+/* may_have says whether a lease that names a job gets it now. */
+static bool may_have(struct engine *engine, const struct lease_command *command,
+                     const struct job *job)
+{
+    struct store *store = engine->store;
+    const struct ready_query *query = &command->query;
+    struct match_list required, has = {query->capabilities, query->capability_count};
+    required.names = store->capabilities_names(store, job->capabilities, &required.count);
+    return job->state == JOB_PENDING && !store->queue_paused(store, job->queue) &&
+           match_suffices(match_share(required, has), 1);
+}
+
+/* fill_named gives those of the jobs that it names. */
+static enum status fill_named(struct engine *engine, struct lease_command *command, struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < command->job_id_count && lease_room(command); i++) {
+        struct slice id = command->job_ids[i];
+        struct job job;
+        if (engine->store->job_by_id(engine->store, id, hash64(id), &job, err)) {
+            if (may_have(engine, command, &job))
+                status = lease_give(engine, command, &job, err);
+        } else if (err->text[0]) {
+            status = STATUS_IO;
+        }
+    }
+    return status;
+}
+
 enum status lease_fill(struct engine *engine, struct lease_command *command, struct err *err)
 {
+    if (command->job_id_count)
+        return fill_named(engine, command, err);
     struct job *jobs = engine->candidates;
     size_t count = engine->store->ready(engine->store, &command->query, jobs, lease_room(command));
     enum status status = make_room(command, count, err);
@@ -215,6 +247,10 @@ enum status lease_apply(struct engine *engine, struct lease_command *command)
     enum status status = envelope_name_check("worker_id", command->worker_id, ENVELOPE_ID_MAX, err);
     if (status)
         return status;
+    if (command->job_id_count) { /* it is no worker that anything could be dispatched to */
+        command->worker = NULL;
+        return lease_fill(engine, command, err);
+    }
     struct worker_claim claim = lease_claim(command);
     command->worker = workers_declare(engine->workers, &claim, engine->now);
     if (engine->store->hinted_count(engine->store) == 0)

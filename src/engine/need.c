@@ -92,12 +92,11 @@ enum status assignment_end(struct engine *engine, const struct job *job, struct 
 {
     struct envelope envelope;
     struct policy policy;
-    *out = INSTANT_NEVER;
-    if (!(job->flags & JOB_HAS_HINTS))
-        return STATUS_OK;
-    enum status status = job_rules(engine, job, arena, &envelope, &policy, err);
+    enum status status = STATUS_OK;
+    if (job->flags & JOB_HAS_HINTS)
+        status = job_rules(engine, job, arena, &envelope, &policy, err);
     if (!status)
-        *out = instant_add(job->due_at, policy.assignment_timeout);
+        *out = wait_end(job, &policy);
     return status;
 }
 

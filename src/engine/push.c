@@ -210,7 +210,7 @@ static void schedule(struct engine *engine, const struct envelope *envelope,
     job->state = instant_before(engine->now, job->due_at) ? JOB_SCHEDULED : JOB_PENDING;
     if (job->state == JOB_PENDING) {
         job->due_at = engine->now;
-        job->flags &= (uint8_t)~JOB_RUN_AT;
+        job->flags &= (uint16_t)~JOB_RUN_AT;
     }
 }
 
@@ -225,6 +225,8 @@ static enum status record_push(struct engine *engine, struct slice actor,
     jsonw_put_string(&why, "job_id", item->job_id);
     jsonw_put_string(&why, "queue", envelope->queue);
     event_put_digest(&why, "envelope_sha256", &digest);
+    if (item->claim)
+        jsonw_put_bool(&why, "claim", true);
     if (job->state == JOB_SCHEDULED)
         jsonw_put_instant(&why, "run_at", job->due_at);
     return event_end(engine, &why, actor, job, EVENT_PUSHED, err);
@@ -252,7 +254,7 @@ enum status write_extras(struct engine *engine, const struct envelope *envelope,
     return status;
 }
 
-static uint8_t flags_of(const struct envelope *envelope, const struct policy *policy)
+static uint16_t flags_of(const struct envelope *envelope, const struct policy *policy, bool claim)
 {
     unsigned flags = 0;
     if (envelope->unique_forever)
@@ -261,9 +263,20 @@ static uint8_t flags_of(const struct envelope *envelope, const struct policy *po
         flags |= JOB_HAS_DOCUMENT;
     if (envelope->max_runtime.us)
         flags |= JOB_HAS_RUNTIME;
-    if (policy->hints.raw.len)
+    if (claim)
+        flags |= JOB_CLAIMED;
+    else if (policy->hints.raw.len)
         flags |= JOB_HAS_HINTS;
-    return (uint8_t)flags;
+    return (uint16_t)flags;
+}
+
+struct instant wait_end(const struct job *job, const struct policy *policy)
+{
+    if (job->flags & JOB_CLAIMED)
+        return instant_add(job->due_at, span_seconds(CLAIM_SECONDS));
+    if (job->flags & JOB_HAS_HINTS)
+        return instant_add(job->due_at, policy->assignment_timeout);
+    return INSTANT_NEVER;
 }
 
 /* write_job writes a job that nothing speaks against. */
@@ -278,12 +291,11 @@ static enum status write_job(struct engine *engine, struct slice actor, struct a
         .pushed_at = engine->now,
         .deadline_at = INSTANT_NEVER,
         .priority = (uint8_t)envelope->priority,
-        .flags = flags_of(envelope, policy),
+        .flags = flags_of(envelope, policy, item->claim),
         .seq = store->seq_next(store),
     };
     schedule(engine, envelope, policy, &job);
-    if (job.flags & JOB_HAS_HINTS)
-        job.deadline_at = instant_add(job.due_at, policy->assignment_timeout);
+    job.deadline_at = wait_end(&job, policy);
     enum status status = name_job(engine, arena, item, &job, err);
     if (!status)
         status = store->queue_number(store, envelope->queue, &job.queue, err);

@@ -217,9 +217,9 @@ static enum status import_job(struct engine *engine, struct import_item *item, s
         .attempt = letter->failure_count,
         .state = JOB_DEAD,
         .priority = (uint8_t)envelope.priority,
-        .flags = (uint8_t)(JOB_HAS_LETTER | (envelope.max_runtime.us ? JOB_HAS_RUNTIME : 0) |
-                           (envelope.unique_forever ? JOB_KEY_FOREVER : 0) |
-                           (envelope.document.raw.len ? JOB_HAS_DOCUMENT : 0)),
+        .flags = (uint16_t)(JOB_HAS_LETTER | (envelope.max_runtime.us ? JOB_HAS_RUNTIME : 0) |
+                            (envelope.unique_forever ? JOB_KEY_FOREVER : 0) |
+                            (envelope.document.raw.len ? JOB_HAS_DOCUMENT : 0)),
     };
     enum status status = capabilities_of(engine, &envelope, arena, &job->capabilities, err);
     if (!status)

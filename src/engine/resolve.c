@@ -91,9 +91,7 @@ static enum status retry(struct engine *engine, struct failed *failed, struct ar
     struct job *job = &failed->job;
     job_move(job, MOVE_RETRY);
     job->due_at = failed->decision.retry_at;
-    job->deadline_at = INSTANT_NEVER;
-    if (job->flags & JOB_HAS_HINTS)
-        job->deadline_at = instant_add(job->due_at, failed->policy.assignment_timeout);
+    job->deadline_at = wait_end(job, &failed->policy);
     job->attempt_base += failed->decision.uncounted;
     struct jsonw why;
     event_begin(engine, &why);

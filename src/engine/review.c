@@ -53,6 +53,8 @@ static enum status record(struct engine *engine, const struct review_command *co
         jsonw_put_int(&why, "redrive_count", letter->job.redrive_count);
         if (command->hold)
             jsonw_put_bool(&why, "hold", true);
+        if (command->claim)
+            jsonw_put_bool(&why, "claim", true);
         if (replay->edited) {
             put_digest(&why, "envelope_sha256_before", replay->stored.body);
             put_digest(&why, "envelope_sha256", replay->body);
@@ -189,6 +191,12 @@ static enum status may_live(struct engine *engine, const struct envelope *envelo
                                 envelope->retry_key_hash, job_seq, err);
 }
 
+/* apart_flag says why the job shall stand in no line; 0: it shall. */
+static unsigned apart_flag(const struct review_command *command, const struct policy *policy)
+{
+    return command->claim ? JOB_CLAIMED : policy->hints.raw.len ? JOB_HAS_HINTS : 0;
+}
+
 /* revive puts the job back into its queue, for a new round of attempts under its policy: at the end
  * or, when the letter is held, at the place that it had when it was pushed, so that the items of a
  * run come in their old order. */
@@ -201,22 +209,20 @@ static enum status revive(struct engine *engine, const struct review_command *co
     enum status status = STATUS_OK;
     job->state = JOB_DEAD;
     job_move(job, MOVE_REQUEUE);
-    job->due_at = command->hold ? job->pushed_at : engine->now;
-    job->deadline_at = INSTANT_NEVER;
-    if (replay->policy.hints.raw.len) { /* dispatched jobs stand in no line */
-        job->due_at = engine->now;
-        job->deadline_at = instant_add(engine->now, replay->policy.assignment_timeout);
-    }
     job->round_at = INSTANT_NONE;
     job->attempt_base = job->attempt;
     job->attempts_max = (uint16_t)command->attempts_max;
     job->redrive_count++;
     job->priority = (uint8_t)envelope->priority;
     job->lease_nonce = 0;
-    job->flags &=
-        (uint8_t) ~(JOB_RUN_AT | JOB_STARTED | JOB_CANCEL_WANTED | JOB_HAS_RUNTIME | JOB_HAS_HINTS);
-    job->flags |= (uint8_t)(JOB_HAS_LETTER | (envelope->max_runtime.us ? JOB_HAS_RUNTIME : 0) |
-                            (replay->policy.hints.raw.len ? JOB_HAS_HINTS : 0));
+    job->flags &= (uint16_t) ~(JOB_RUN_AT | JOB_STARTED | JOB_CANCEL_WANTED | JOB_HAS_RUNTIME |
+                               JOB_HAS_HINTS | JOB_CLAIMED);
+    job->flags |= (uint16_t)(JOB_HAS_LETTER | (envelope->max_runtime.us ? JOB_HAS_RUNTIME : 0) |
+                             apart_flag(command, &replay->policy));
+    /* Only what stands in a line has a place in it. */
+    bool in_line = !(job->flags & (JOB_HAS_HINTS | JOB_CLAIMED));
+    job->due_at = command->hold && in_line ? job->pushed_at : engine->now;
+    job->deadline_at = wait_end(job, &replay->policy);
     if (replay->edited) {
         status = store->envelope_add(store, job->seq, replay->stored.job_id, replay->body,
                                      &job->envelope_seq, err);

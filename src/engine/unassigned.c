@@ -7,7 +7,10 @@
  *     some may, but none was free or came            all_agents_unavailable
  *
  * It goes through failure_apply like every failure: it counts, it stands in the history, and the
- * policy decides what follows. */
+ * policy decides what follows.
+ *
+ * A claimed job that its claimant did not come for is quarantined: whoever sent it is gone, and
+ * nobody else may do its work. */
 #include "engine/dispatch.h"
 
 #include "core/reason.h"
@@ -130,13 +133,14 @@ static enum status judge(struct engine *engine, const struct finding *finding,
     return status || out->message.ptr ? status : err_no_memory(err);
 }
 
-static enum status fail_one(struct crowd *crowd, struct job *job, struct err *err)
+/* judge_unassigned fills the failure of a job that nobody was found for. */
+static enum status judge_unassigned(struct crowd *crowd, const struct job *job, struct failure *out,
+                                    struct err *err)
 {
     struct engine *engine = crowd->engine;
     struct envelope envelope;
     struct need need;
     struct finding finding;
-    struct failure failure;
     enum status status = need_read(engine, job, &engine->arena, &need, &envelope, err);
     if (status)
         return status;
@@ -144,15 +148,36 @@ static enum status fail_one(struct crowd *crowd, struct job *job, struct err *er
     if (!lane)
         return err_no_memory(err);
     find_out(crowd, lane, &need, &finding);
+    out->error_type = SLICE("Unassigned");
+    return judge(engine, &finding, &need, &envelope, job, out, err);
+}
+
+/* judge_unclaimed fills the failure of a job whose claimant is gone. */
+static void judge_unclaimed(struct failure *out)
+{
+    out->given_class = CLASS_CRASHED;
+    out->error_type = SLICE("Unclaimed");
+    out->reason = SLICE(REASON_AGENT_CRASHED);
+    out->retryable = NO;
+    out->message = SLICE("the process that claimed the job did not come for it: it has ended");
+}
+
+static enum status fail_one(struct crowd *crowd, struct job *job, struct err *err)
+{
+    struct engine *engine = crowd->engine;
+    struct failure failure;
+    enum status status = STATUS_OK;
     failure_init(&failure);
     failure.at = engine->now;
     failure.has_class = true;
-    failure.error_type = SLICE("Unassigned");
-    status = judge(engine, &finding, &need, &envelope, job, &failure, err);
+    if (job->flags & JOB_CLAIMED)
+        judge_unclaimed(&failure);
+    else
+        status = judge_unassigned(crowd, job, &failure, err);
     if (status)
         return status;
     job->attempt++;
-    job->flags &= (uint8_t) ~(JOB_STARTED | JOB_CANCEL_WANTED | JOB_RUN_AT);
+    job->flags &= (uint16_t) ~(JOB_STARTED | JOB_CANCEL_WANTED | JOB_RUN_AT);
     if (!instant_is_set(job->round_at))
         job->round_at = engine->now;
     struct failed failed = {.job = *job, .failure = &failure, .actor = ENGINE_ACTOR};
@@ -163,8 +188,6 @@ static enum status fail_one(struct crowd *crowd, struct job *job, struct err *er
 enum status unassigned_apply(struct engine *engine, struct err *err)
 {
     struct crowd crowd;
-    if (engine->store->hinted_count(engine->store) == 0)
-        return STATUS_OK;
     struct job *jobs = arena_array(&engine->arena, TIMER_BATCH, sizeof(*jobs));
     if (!jobs)
         return err_no_memory(err);

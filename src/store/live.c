@@ -34,7 +34,7 @@ struct live {
     struct heap due;
     struct heap leases;
     struct heap assignments;
-    uint32_t hinted; /* jobs with JOB_HAS_HINTS in any state: `assignments` has room for them */
+    uint32_t apart; /* jobs with hints or a claim, in any state: `assignments` has room for them */
 };
 
 /* -- the hash tables --------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ struct live *live_new(void)
 
 void live_clear(struct live *live)
 {
-    live->hinted = 0;
+    live->apart = 0;
     heap_release(&live->assignments);
     heap_release(&live->leases);
     heap_release(&live->due);
@@ -228,9 +228,17 @@ static struct heap *heap_of(struct live *live, uint8_t state)
     }
 }
 
-static bool is_hinted(const struct job *job)
+/* is_apart says whether a job waits in no line: then a worker must have it by a certain time. */
+static bool is_apart(const struct job *job)
 {
-    return (job->flags & JOB_HAS_HINTS) != 0;
+    return (job->flags & (JOB_HAS_HINTS | JOB_CLAIMED)) != 0;
+}
+
+static enum lane_kind lane_of(const struct job *job)
+{
+    return job->flags & JOB_CLAIMED     ? LANE_CLAIMED
+           : job->flags & JOB_HAS_HINTS ? LANE_HINTED
+                                        : LANE_COMMON;
 }
 
 /* count_slot counts a slot's job among those of its queue and of its lane, or no longer. */
@@ -240,15 +248,16 @@ static void count_slot(struct live *live, const struct slot *slot, bool in)
     uint32_t *of_lane = &live->ready.lanes[slot->lane].live[slot->job.state];
     *of_queue = in ? *of_queue + 1 : *of_queue - 1;
     *of_lane = in ? *of_lane + 1 : *of_lane - 1;
-    if (is_hinted(&slot->job))
-        live->hinted = in ? live->hinted + 1 : live->hinted - 1;
+    if (is_apart(&slot->job))
+        live->apart = in ? live->apart + 1 : live->apart - 1;
 }
 
-/* assignment_end is when a worker must have a job that becomes pending at `now`. */
+/* assignment_end is when a worker must have a job that becomes pending at `now`.  A claim has its
+ * time whether or not anybody was here to see it pass. */
 static struct instant assignment_end(const struct job *job, struct instant now)
 {
-    if (job->deadline_at.us == INT64_MAX)
-        return INSTANT_NEVER;
+    if (job->deadline_at.us == INT64_MAX || (job->flags & JOB_CLAIMED))
+        return job->deadline_at;
     return instant_add(now, instant_since(job->deadline_at, job->due_at));
 }
 
@@ -256,7 +265,7 @@ static struct instant assignment_end(const struct job *job, struct instant now)
 static void ready_join(struct live *live, uint32_t number, struct instant until)
 {
     ready_add(&live->ready, number);
-    if (is_hinted(job_at(live, number)))
+    if (is_apart(job_at(live, number)))
         BUG_ON(!heap_add(&live->assignments, until.us, number)); /* reserve() made the room */
 }
 
@@ -265,7 +274,7 @@ static void ready_leave(struct live *live, uint32_t number)
 {
     const struct slot *slot = slots_at(&live->slots, number);
     ready_remove(&live->ready, number);
-    if (is_hinted(&slot->job))
+    if (is_apart(&slot->job))
         heap_remove(&live->assignments, slot->position);
 }
 
@@ -275,9 +284,9 @@ static bool reserve(struct live *live, const struct job *job, uint32_t *lane)
     for (enum slot_index i = 0; i < SLOT_INDEX_COUNT; i++)
         if (hangs_in(job, i) && !table_reserve(&live->tables[i]))
             return false;
-    if (is_hinted(job) && !heap_reserve(&live->assignments, live->hinted + 1))
+    if (is_apart(job) && !heap_reserve(&live->assignments, live->apart + 1))
         return false;
-    *lane = ready_lane(&live->ready, job->queue, job->capabilities, is_hinted(job));
+    *lane = ready_lane(&live->ready, job->queue, job->capabilities, lane_of(job));
     return *lane != SLOT_NONE;
 }
 
@@ -337,7 +346,7 @@ static bool change_place(struct live *live, uint32_t number, const struct job *j
         return true;
     }
     struct instant until = INSTANT_NEVER; /* a slot has one position: it leaves before it joins */
-    if (is_hinted(&slot->job))
+    if (is_apart(&slot->job))
         until.us = live->assignments.entries[slot->position].key;
     ready_leave(live, number);
     if (!to || heap_add(to, job->due_at.us, number))
@@ -508,7 +517,7 @@ bool live_shift(struct live *live, struct span by)
         if (!running && (job->flags & JOB_RUN_AT))
             continue;
         job->due_at = instant_add(job->due_at, by);
-        if ((running || is_hinted(job)) && instant_is_set(job->deadline_at) &&
+        if ((running || is_apart(job)) && instant_is_set(job->deadline_at) &&
             job->deadline_at.us != INT64_MAX)
             job->deadline_at = instant_add(job->deadline_at, by);
         if (heap_of(live, job->state))
@@ -560,7 +569,9 @@ static void restart_one(void *ctx, uint32_t number)
 void live_assignment_restart(struct live *live, uint32_t queue, struct instant now)
 {
     struct restart restart = {live, now};
-    ready_visit_hinted(&live->ready, queue, restart_one, &restart);
+    ready_visit(&live->ready, LANE_HINTED, queue, restart_one, &restart);
+    if (queue) /* those that were passed over while it was paused */
+        ready_visit(&live->ready, LANE_CLAIMED, queue, restart_one, &restart);
 }
 
 /* -- figures ----------------------------------------------------------------------------------- */

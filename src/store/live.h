@@ -63,7 +63,7 @@ size_t live_expired(struct live *live, struct instant now, struct job *out, size
 struct instant live_next_timer(const struct live *live);
 bool live_shift(struct live *live, struct span by);
 
-/* Jobs that are dispatched (JOB_HAS_HINTS): see store.h. */
+/* Jobs that are dispatched (JOB_HAS_HINTS) or claimed (JOB_CLAIMED): see store.h. */
 size_t live_hinted(struct live *live, const struct hinted_query *query, struct job *out,
                    size_t max);
 size_t live_hinted_count(const struct live *live); /* those that are pending */

@@ -11,10 +11,10 @@
 
 /* -- lanes ------------------------------------------------------------------------------------- */
 
-static uint64_t lane_key(uint32_t queue, uint32_t capabilities, bool hinted)
+static uint64_t lane_key(uint32_t queue, uint32_t capabilities, enum lane_kind kind)
 {
     /* Numbers are below NAMES_MAX, so there is a bit to spare. */
-    uint64_t key = (uint64_t)capabilities << 32 | (uint64_t)hinted << 31 | queue;
+    uint64_t key = (uint64_t)capabilities << 32 | (uint64_t)kind << 30 | queue;
     key *= 0x9e3779b97f4a7c15u;
     return key ^ key >> 32;
 }
@@ -22,7 +22,7 @@ static uint64_t lane_key(uint32_t queue, uint32_t capabilities, bool hinted)
 static uint64_t lane_hash(const void *owner, uint32_t number)
 {
     const struct lane *lane = &((const struct ready *)owner)->lanes[number];
-    return lane_key(lane->queue, lane->capabilities, lane->hinted);
+    return lane_key(lane->queue, lane->capabilities, lane->kind);
 }
 
 static uint32_t *lane_link(const void *owner, uint32_t number)
@@ -75,7 +75,8 @@ static bool lanes_reserve(struct ready *ready)
     return ok;
 }
 
-static uint32_t lane_make(struct ready *ready, uint32_t queue, uint32_t capabilities, bool hinted)
+static uint32_t lane_make(struct ready *ready, uint32_t queue, uint32_t capabilities,
+                          enum lane_kind kind)
 {
     struct queue_entry *entry = names_queue(ready->names, queue);
     BUG_ON(!entry);
@@ -86,7 +87,7 @@ static uint32_t lane_make(struct ready *ready, uint32_t queue, uint32_t capabili
     struct lane *lane = &ready->lanes[number];
     *lane = (struct lane){.queue = queue,
                           .capabilities = capabilities,
-                          .hinted = hinted,
+                          .kind = kind,
                           .next_of_queue = entry->lane_first};
     for (int i = 0; i < READY_PRIORITIES; i++)
         lane->lists[i] = (struct ready_list){SLOT_NONE, SLOT_NONE, SLOT_NONE};
@@ -95,16 +96,16 @@ static uint32_t lane_make(struct ready *ready, uint32_t queue, uint32_t capabili
     return number;
 }
 
-uint32_t ready_lane(struct ready *ready, uint32_t queue, uint32_t capabilities, bool hinted)
+uint32_t ready_lane(struct ready *ready, uint32_t queue, uint32_t capabilities, enum lane_kind kind)
 {
-    uint64_t hash = lane_key(queue, capabilities, hinted);
+    uint64_t hash = lane_key(queue, capabilities, kind);
     for (uint32_t at = table_first(&ready->by_key, hash); at != TABLE_NONE;
          at = table_next(&ready->by_key, hash, at)) {
         const struct lane *lane = &ready->lanes[at];
-        if (lane->queue == queue && lane->capabilities == capabilities && lane->hinted == hinted)
+        if (lane->queue == queue && lane->capabilities == capabilities && lane->kind == kind)
             return at;
     }
-    return lane_make(ready, queue, capabilities, hinted);
+    return lane_make(ready, queue, capabilities, kind);
 }
 
 /* -- lists ------------------------------------------------------------------------------------- */
@@ -143,7 +144,7 @@ void ready_add(struct ready *ready, uint32_t number)
     if (in_order)
         list->sorted = number;
     ready->lanes[slot->lane].count++;
-    ready->hinted_count += ready->lanes[slot->lane].hinted;
+    ready->hinted_count += ready->lanes[slot->lane].kind == LANE_HINTED;
 }
 
 void ready_remove(struct ready *ready, uint32_t number)
@@ -161,7 +162,7 @@ void ready_remove(struct ready *ready, uint32_t number)
     if (list->sorted == number)
         list->sorted = slot->previous;
     ready->lanes[slot->lane].count--;
-    ready->hinted_count -= ready->lanes[slot->lane].hinted;
+    ready->hinted_count -= ready->lanes[slot->lane].kind == LANE_HINTED;
 }
 
 void ready_disorder(struct ready *ready)
@@ -309,7 +310,7 @@ static void allow_lane(struct ready *ready, const struct ready_query *query, uin
                        uint32_t *count)
 {
     struct lane *lane = &ready->lanes[number];
-    if (lane->count == 0 || lane->hinted || lane->stamp == ready->stamp ||
+    if (lane->count == 0 || lane->kind != LANE_COMMON || lane->stamp == ready->stamp ||
         names_queue(ready->names, lane->queue)->paused ||
         !names_set_within(ready->names, lane->capabilities, query->capabilities,
                           query->capability_count))
@@ -395,7 +396,8 @@ size_t ready_look_hinted(struct ready *ready, const struct hinted_query *query, 
     uint32_t count = 0;
     for (uint32_t i = 0; ready->hinted_count > 0 && i < ready->lane_count; i++) {
         const struct lane *lane = &ready->lanes[i];
-        if (lane->count > 0 && lane->hinted && !names_queue(ready->names, lane->queue)->paused &&
+        if (lane->count > 0 && lane->kind == LANE_HINTED &&
+            !names_queue(ready->names, lane->queue)->paused &&
             query->wants(query->ctx, lane->queue, lane->capabilities))
             ready->allowed[count++] = i;
     }
@@ -404,12 +406,12 @@ size_t ready_look_hinted(struct ready *ready, const struct hinted_query *query, 
     return found;
 }
 
-void ready_visit_hinted(const struct ready *ready, uint32_t queue,
-                        void (*visit)(void *ctx, uint32_t number), void *ctx)
+void ready_visit(const struct ready *ready, enum lane_kind kind, uint32_t queue,
+                 void (*visit)(void *ctx, uint32_t number), void *ctx)
 {
-    for (uint32_t i = 0; ready->hinted_count > 0 && i < ready->lane_count; i++) {
+    for (uint32_t i = 0; i < ready->lane_count; i++) {
         const struct lane *lane = &ready->lanes[i];
-        if (!lane->hinted || (queue && lane->queue != queue))
+        if (lane->kind != kind || (queue && lane->queue != queue))
             continue;
         for (int p = 0; p < READY_PRIORITIES; p++)
             for (uint32_t n = lane->lists[p].head; n != SLOT_NONE; n = at(ready, n)->next)

@@ -2,8 +2,9 @@
  *
  * A lane is a queue and a set of required capabilities; it has a list for each priority, ordered by
  * (due_at, seq).  A worker looks only at the lanes that it can serve, so it never steps over jobs
- * that it cannot take.  Jobs that are dispatched (JOB_HAS_HINTS) are in lanes of their own, at
- * which no worker looks: somebody matches them with workers. */
+ * that it cannot take.  Jobs that are dispatched (JOB_HAS_HINTS) or claimed (JOB_CLAIMED) are in
+ * lanes of their own, at which no worker looks: somebody matches the first with workers, and the
+ * others are leased by their names. */
 #ifndef LAZARET_STORE_READY_H
 #define LAZARET_STORE_READY_H
 
@@ -21,10 +22,12 @@ struct ready_list {
     uint32_t sorted; /* the last slot of the part that is in order; SLOT_NONE: no such part */
 };
 
+enum lane_kind { LANE_COMMON, LANE_HINTED, LANE_CLAIMED };
+
 struct lane {
     uint32_t queue, capabilities;
-    bool hinted;                    /* its jobs are dispatched */
-    uint32_t link;                  /* of the table by queue, capabilities and `hinted` */
+    enum lane_kind kind;
+    uint32_t link;                  /* of the table by queue, capabilities and kind */
     uint32_t next_of_queue;         /* another lane of the same queue */
     uint32_t count;                 /* jobs in all its lists */
     uint32_t live[JOB_RUNNING + 1]; /* live jobs by state, in its lists or not.  Kept by live.c */
@@ -48,7 +51,8 @@ void ready_init(struct ready *ready, const struct slots *slots, struct names *na
 void ready_release(struct ready *ready); /* frees everything; empty again */
 
 /* ready_lane finds or makes the lane of a job; SLOT_NONE when memory is exhausted. */
-uint32_t ready_lane(struct ready *ready, uint32_t queue, uint32_t capabilities, bool hinted);
+uint32_t ready_lane(struct ready *ready, uint32_t queue, uint32_t capabilities,
+                    enum lane_kind kind);
 
 /* ready_add and ready_remove put a slot into the list of its lane and priority, and take it out. */
 void ready_add(struct ready *ready, uint32_t number);
@@ -66,9 +70,9 @@ size_t ready_look(struct ready *ready, const struct ready_query *query, struct j
 size_t ready_look_hinted(struct ready *ready, const struct hinted_query *query, struct job *out,
                          size_t max);
 
-/* ready_visit_hinted calls `visit` for every slot to be dispatched of one queue (0: of all). */
-void ready_visit_hinted(const struct ready *ready, uint32_t queue,
-                        void (*visit)(void *ctx, uint32_t number), void *ctx);
+/* ready_visit calls `visit` for every slot of the lanes of a kind, of one queue (0: of all). */
+void ready_visit(const struct ready *ready, enum lane_kind kind, uint32_t queue,
+                 void (*visit)(void *ctx, uint32_t number), void *ctx);
 
 /* ready_oldest is the earliest pushed_at of the jobs that are first in line in a queue. */
 struct instant ready_oldest(const struct ready *ready, uint32_t queue);

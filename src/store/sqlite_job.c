@@ -53,7 +53,7 @@ bool sqlite_job_read(sqlite3_stmt *stmt, int column, struct job *out)
 {
     /* The largest value of each column from `queue` on; the smallest is 0. */
     static const int64_t most[] = {
-        UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT32_MAX, JOB_DEAD, 9, 255,
+        UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT32_MAX, JOB_DEAD, 9, 511,
     };
     const int first = JOB_COLUMN_COUNT - (int)(sizeof(most) / sizeof(most[0]));
     int64_t v[JOB_COLUMN_COUNT];
@@ -82,7 +82,7 @@ bool sqlite_job_read(sqlite3_stmt *stmt, int column, struct job *out)
         .redrive_count = (uint32_t)v[16],
         .state = (uint8_t)v[17],
         .priority = (uint8_t)v[18],
-        .flags = (uint8_t)v[19],
+        .flags = (uint16_t)v[19],
     };
     return true;
 }
@@ -380,12 +380,13 @@ int64_t sqlite_seq_next(struct store *store)
 enum status sqlite_shift(struct store *store, struct span by, struct err *err)
 {
     struct sqlite_store *s = sqlite_of(store);
-    /* 2 is JOB_RUNNING, 4 is JOB_RUN_AT, 128 is JOB_HAS_HINTS: the same as in live_shift. */
+    /* 2 is JOB_RUNNING, 4 is JOB_RUN_AT, 384 is JOB_HAS_HINTS and JOB_CLAIMED: the same as in
+     * live_shift. */
     /* clang-format off */
     sqlite3_stmt *stmt = sql(s, SQL_JOB_SHIFT,
         "UPDATE job SET"
         " due_at = CASE WHEN state = 2 OR (flags & 4) = 0 THEN " SATURATED("due_at") " ELSE due_at END,"
-        " deadline_at = CASE WHEN (state = 2 OR (flags & 132) = 128)"
+        " deadline_at = CASE WHEN (state = 2 OR ((flags & 4) = 0 AND (flags & 384) <> 0))"
         " AND deadline_at NOT IN (0, 9223372036854775807)"
         " THEN " SATURATED("deadline_at") " ELSE deadline_at END,"
         " round_at = CASE WHEN round_at <> 0 THEN " SATURATED("round_at") " ELSE 0 END",
@@ -399,6 +400,6 @@ enum status sqlite_shift(struct store *store, struct span by, struct err *err)
         status = sql_fail_write(s, err);
     return status;
 }
-_Static_assert(JOB_RUNNING == 2 && JOB_RUN_AT == 4 && JOB_HAS_HINTS == 128,
+_Static_assert(JOB_RUNNING == 2 && JOB_RUN_AT == 4 && (JOB_HAS_HINTS | JOB_CLAIMED) == 384,
                "the numbers in sqlite_shift");
 _Static_assert(JOB_CANCELLED == 4, "the number in the index finished_cancelled");

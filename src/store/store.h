@@ -179,8 +179,9 @@ struct store {
     bool (*job_by_key)(struct store *store, enum store_key which, struct slice key, uint64_t hash,
                        struct job *out, struct err *err);
     /* ready finds up to `max` pending jobs that the query allows, the highest priority first and
-     * within it the longest ready first, none of a paused queue and none with dispatch hints
-     * (JOB_HAS_HINTS).  They stay pending until they are updated. */
+     * within it the longest ready first, none of a paused queue and none that stands apart:
+     * with dispatch hints (JOB_HAS_HINTS) or claimed (JOB_CLAIMED).  They stay pending until they
+     * are updated. */
     size_t (*ready)(struct store *store, const struct ready_query *query, struct job *out,
                     size_t max);
     /* due makes scheduled jobs whose time has come pending. */
@@ -200,11 +201,11 @@ struct store {
     /* hinted_count is how many pending jobs with hints there are, paused ones included. */
     size_t (*hinted_count)(struct store *store);
     /* unassigned finds up to `max` pending jobs with hints whose time to be given to a worker
-     * (deadline_at - due_at, from when they became pending) is over by `now`, none of a paused
-     * queue.  Each is given once: the caller fails it. */
+     * (deadline_at - due_at, from when they became pending) is over by `now`, and claimed ones
+     * whose deadline_at is, none of a paused queue.  Each is given once: the caller fails it. */
     size_t (*unassigned)(struct store *store, struct instant now, struct job *out, size_t max);
-    /* assignment_restart counts that time from `now`, of the jobs of one queue (0: of all).  It is
-     * for a start, a reload and a queue that goes on; nothing is written. */
+    /* assignment_restart counts that time from `now`, of the jobs of one queue (0: of all those
+     * with hints).  It is for a start, a reload and a queue that goes on; nothing is written. */
     void (*assignment_restart)(struct store *store, uint32_t queue, struct instant now);
     /* requiring counts the live jobs that require a capability, alone or with others. */
     void (*requiring)(struct store *store, struct slice capability, struct requiring *out);
