@@ -29,6 +29,30 @@
  *       bytes_per_second_min: 1024 of a body or an answer after that
  *       threads: 2                 network threads; when nothing is said the program chooses
  *       drain_seconds: 30          how long what was accepted may take after SIGTERM
+ *     deliveries:
+ *       parallel: 1000             under way at once
+ *       parallel_per_host: 32
+ *       connect_seconds: 10        to connect
+ *       request_seconds: 30        for a whole request
+ *       receipts_file: PATH        where receipts are that could not be delivered
+ *       allow:                     hosts, addresses and networks that a job may name (target.h)
+ *         - hooks.example.org
+ *
+ * What `serve` and `send` read:
+ *
+ *     targets:
+ *       asyncgate:                 the name that jobs use
+ *         url: https://asyncgate.example.org
+ *         kind: mcp                or http
+ *         tool: asyncgate.complete of mcp; when nothing is said by the status of the receipt
+ *         token_file: PATH         sent as Authorization: Bearer; or token_env: NAME
+ *         secret_file: PATH        signs in the form of Standard Webhooks; or secret_env: NAME
+ *         headers: {X-Team: a}
+ *         policy: receipts
+ *         follow_redirects: false
+ *         connect_seconds: 10      these three: when nothing is said those of `deliveries`
+ *         request_seconds: 30
+ *         parallel: 32
  */
 #ifndef LAZARET_CLI_CONFIG_H
 #define LAZARET_CLI_CONFIG_H
@@ -40,12 +64,16 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "core/redact.h"
+#include "core/target.h"
 
 #define CONFIG_LOCK_WAIT_MS 10000 /* when nothing is said */
 #define CONFIG_DRAIN_SECONDS 30   /* likewise */
 
+struct target_config; /* config_targets.c: where a target's token and secret are */
+
 struct config {
-    int64_t live_jobs_max;                                 /* 0: the engine's default */
+    const char *path;      /* of the file that was read; NULL: none */
+    int64_t live_jobs_max; /* 0: the engine's default */
     struct span keep_done, keep_recovered, keep_discarded; /* 0: for good */
     uint32_t lock_wait_ms;
 
@@ -58,6 +86,13 @@ struct config {
     struct http_limits http;               /* 0: the default of http.h */
     int64_t http_threads;                  /* 0: the program chooses */
     struct span drain;                     /* how long a drain may take */
+
+    /* Deliveries.  0: the default of bridge/wire.h. */
+    unsigned deliveries_parallel, deliveries_per_host;
+    struct span deliveries_connect, deliveries_request;
+    const char *receipts_file; /* NULL: DIR/dlq/receipts.json */
+    struct targets targets;    /* without tokens and secrets until config_targets_load */
+    const struct target_config *target_configs; /* one for each of targets.list */
 };
 
 /* config_init makes the configuration of nobody having said anything. */

@@ -116,6 +116,124 @@ http:
         lz.ok("status", "--config", config(tmp_path, text))
 
 
+DELIVERIES = """
+deliveries:
+  parallel: 1000
+  parallel_per_host: 32
+  connect_seconds: 10
+  request_seconds: 30
+  receipts_file: /var/lib/lazaret/receipts.json
+  allow:
+    - hooks.example.org
+    - "*.example.net:8443"
+    - 10.1.0.0/16
+    - "[::1]:9000"
+targets:
+  asyncgate:
+    url: https://asyncgate.example.org
+    kind: mcp
+    tool: asyncgate.complete
+    token_file: /nonesuch/token
+    secret_env: NONESUCH_SECRET
+    headers: {X-Team: a}
+    policy: receipts
+    follow_redirects: false
+    connect_seconds: 10
+    request_seconds: 30
+    parallel: 32
+  hooks:
+    url: http://127.0.0.1:9000/hooks
+    token_env: NONESUCH_TOKEN
+    secret_file: /nonesuch/secret
+"""
+
+
+def test_targets_are_understood_by_every_command_without_their_secrets(lz, tmp_path):
+    lz.ok("status", "--config", config(tmp_path, DELIVERIES))
+    for text in ["deliveries:\n", "targets:\n", "deliveries:\n  allow:\n", "deliveries: {allow: []}\n",
+                 "targets: {a: {url: 'http://h', headers: }}\n"]:
+        lz.ok("status", "--config", config(tmp_path, text))
+
+
+def target(keys, name="a"):
+    return f"targets: {{{name}: {{{keys}}}}}\n"
+
+
+@pytest.mark.parametrize("text, said", [
+    ("deliverys:\n  parallel: 5\n", "unknown key deliverys; did you mean deliveries?"),
+    ("target:\n  a: 5\n", "unknown key target; did you mean targets?"),
+    ("deliveries: 5\n", "deliveries: must be a mapping"),
+    ("deliveries:\n  paralel: 5\n", "unknown key deliveries.paralel; did you mean deliveries.parallel?"),
+    ("deliveries:\n  parallel: 0\n", "deliveries.parallel: must be a whole number from 1 to 10000, not 0"),
+    ("deliveries:\n  parallel: 10001\n", "deliveries.parallel: must be a whole number from 1 to 10000"),
+    ("deliveries:\n  parallel_per_host: many\n", "deliveries.parallel_per_host: must be a whole number from 1 to 10000"),
+    ("deliveries:\n  connect_seconds: 0\n", "deliveries.connect_seconds: must be a number from 0.01 to 86400, not 0"),
+    ("deliveries:\n  request_seconds: -1\n", "deliveries.request_seconds: must be a number"),
+    ("deliveries:\n  receipts_file: 5\n", "deliveries.receipts_file: must be the name of a file"),
+    ("deliveries:\n  allow: h\n", "deliveries.allow: must be a list of hosts, addresses and networks"),
+    ("deliveries:\n  allow: [5]\n", "deliveries.allow: must be a list of hosts, addresses and networks, not 5"),
+    ("deliveries:\n  allow: [h, 'http://h']\n", "deliveries.allow[1]: must be a host as hooks.example.org"),
+    ("deliveries:\n  allow: ['*']\n", "deliveries.allow[0]: * would be every host"),
+    ("deliveries:\n  allow: ['10.1.2.3/8']\n", "deliveries.allow[0]: has bits set after the length of the network"),
+    ("deliveries:\n  allow: ['127.1']\n", "deliveries.allow[0]: a host that ends in a number must be an IPv4 address"),
+    ("targets: [a]\n", "targets: must be a mapping"),
+    ("targets: {a: }\n", "targets.a.url: is missing: http://HOST or https://HOST"),
+    ("targets: {a: 5}\n", "targets.a: must be a mapping"),
+    (target("url: 'http://h'", name="a b"), "targets: the name of a target must have 1 to 64 letters"),
+    (target("url: 'http://h'", name="'http://h'"), "targets: the name of a target must have 1 to 64 letters"),
+    ('{"targets": {"a": {"url": "http://h"}, "a": {"url": "http://h"}}}', "targets.a: is there twice"),
+    (target("urls: 'http://h'"), "unknown key targets.a.urls; did you mean targets.a.url?"),
+    (target("url: 'http://h', tokenfile: x"), "unknown key targets.a.tokenfile; did you mean targets.a.token_file?"),
+    (target("url: 5"), "targets.a.url: must be http://HOST or https://HOST"),
+    (target("url: h"), "targets.a.url: must begin with http:// or https://"),
+    (target("url: 'http://127.1/'"), "targets.a.url: a host that ends in a number must be"),
+    (target("url: 'http://me:geheim@h/'"), "targets.a.url: must not have a user or a password"),
+    (target("url: ['http://me:geheim@h/']"), "targets.a.url: must be http://HOST or https://HOST"),
+    ('{"targets": {"a": {"url": "http://h/\\u0000geheim"}}}', "targets.a.url: must not have control characters"),
+    (target("url: 'http://h:0'"), "targets.a.url: the port must be a number from 1 to 65535"),
+    (target("url: 'http://h', kind: soap"), 'targets.a.kind: must be http or mcp, not "soap"'),
+    (target("url: 'http://h', kind: 5"), "targets.a.kind: must be http or mcp, not 5"),
+    (target("url: 'http://h', tool: t"), "targets.a.tool: is only for a target of kind mcp"),
+    (target("url: 'http://h', kind: mcp, tool: ''"), "targets.a.tool: must not be empty"),
+    (target("url: 'http://h', kind: mcp, tool: 5"), "targets.a.tool: must be a name, not 5"),
+    (target("url: 'http://h', policy: ''"), "targets.a.policy: must not be empty"),
+    (target("url: 'http://h', policy: " + 65 * "p"), "targets.a.policy: must have at most 64 bytes"),
+    (target("url: 'http://h', token_file: ''"), "targets.a.token_file: must be the name of a file"),
+    (target("url: 'http://h', token_file: f, token_env: E"), "targets.a: has both, a token_file and a token_env"),
+    (target("url: 'http://h', secret_file: f, secret_env: E"), "targets.a: has both, a secret_file and a secret_env"),
+    (target("url: 'http://h', token_env: 'geheim=1'"), "targets.a.token_env: must be the name of an environment variable"),
+    (target("url: 'http://h', token_env: 1geheim"), "targets.a.token_env: must be the name of an environment variable"),
+    (target("url: 'http://h', secret_env: [geheim]"), "targets.a.secret_env: must be the name of an environment variable"),
+    (target("url: 'http://h', headers: geheim"), "targets.a.headers: must be a mapping of names and texts"),
+    (target("url: 'http://h', headers: {X-Key: [geheim]}"), "targets.a.headers.X-Key: must be a text: put it in quotes"),
+    (target("url: 'http://h', headers: {X-Key: 7}"), "targets.a.headers.X-Key: must be a text: put it in quotes"),
+    (target("url: 'http://h', headers: {X-Key: ''}"), "targets.a.headers.X-Key: must be a text of at most 4096 bytes, not empty"),
+    (target("url: 'http://h', headers: {X-Key: ' geheim'}"), "targets.a.headers.X-Key: must be a text"),
+    (target('url: "http://h", headers: {X-Key: "geheim\\r\\nX-Evil: 1"}'), "targets.a.headers.X-Key: must be a text"),
+    (target('url: "http://h", headers: {X-Key: "geheim\\u0000"}'), "targets.a.headers.X-Key: must be a text"),
+    (target("url: 'http://h', headers: {'X Key': geheim}"), "targets.a.headers: the name of a header must be of letters"),
+    (target("url: 'http://h', headers: {'': geheim}"), "targets.a.headers: the name of a header must be of letters"),
+    (target("url: 'http://h', headers: {'X-Key:': geheim}"), "targets.a.headers: the name of a header must be of letters"),
+    (target("url: 'http://h', headers: {authorization: geheim}"), "targets.a.headers: authorization is set by each delivery itself"),
+    (target("url: 'http://h', headers: {Content-Type: a}"), "targets.a.headers: Content-Type is set by each delivery itself"),
+    (target("url: 'http://h', headers: {CONTENT-LENGTH: '1'}"), "targets.a.headers: CONTENT-LENGTH is set by"),
+    (target("url: 'http://h', headers: {Host: a}"), "targets.a.headers: Host is set by"),
+    (target("url: 'http://h', headers: {Idempotency-Key: a}"), "targets.a.headers: Idempotency-Key is set by"),
+    (target("url: 'http://h', headers: {Webhook-Id: a}"), "targets.a.headers: Webhook-Id is set by"),
+    (target("url: 'http://h', headers: {Transfer-Encoding: chunked}"), "targets.a.headers: Transfer-Encoding is set by"),
+    (target("url: 'http://h', headers: {" + ", ".join(f"X-{n}: a" for n in range(65)) + "}"),
+     "targets.a.headers: has 65 headers; at most 64 are taken"),
+    (target("url: 'http://h', follow_redirects: 'yes'"), 'targets.a.follow_redirects: must be true or false, not "yes"'),
+    (target("url: 'http://h', connect_seconds: soon"), "targets.a.connect_seconds: must be a number from 0.01 to 86400"),
+    (target("url: 'http://h', parallel: 0"), "targets.a.parallel: must be a whole number from 1 to 10000, not 0"),
+])
+def test_a_mistake_in_targets_names_the_key_and_shows_no_secret(lz, tmp_path, text, said):
+    err = lz.fails(2, "status", "--config", config(tmp_path, text))
+    assert "lazaret.yml" in err and said in err
+    assert "geheim" not in err
+    assert not lz.data.exists()
+
+
 def test_a_config_that_is_missing_is_an_error(lz, tmp_path):
     assert "nonesuch.yml" in lz.fails(2, "status", "--config", tmp_path / "nonesuch.yml")
 
