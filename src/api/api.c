@@ -43,6 +43,8 @@ static const struct route routes[] = {
     {"GET", "/api/v1/jobs/{id}", ROLE_VIEWER, ROUTE_QUICK, jobs_get, "", 0},
     {"POST", "/api/v1/jobs/{id}/cancel", ROLE_OPERATOR, ROUTE_QUICK, jobs_cancel, "", 0},
 
+    {"POST", "/api/v1/deliveries", ROLE_WORKER, ROUTE_QUICK, deliveries_push, "", 0},
+
     {"POST", "/api/v1/leases", ROLE_WORKER, ROUTE_QUICK, leases_take, "", 0},
     {"POST", "/api/v1/leases/heartbeat", ROLE_WORKER, ROUTE_QUICK, leases_heartbeat, "", 0},
     {"POST", "/api/v1/leases/release", ROLE_WORKER, ROUTE_QUICK, leases_release, "", 0},

@@ -20,6 +20,8 @@
 #include "engine/engine.h"
 
 struct meter;
+struct receipts;
+struct targets;
 
 /* struct api: what requests are carried out on.  The caller keeps it, unchanged, for as long as
  * anything asks. */
@@ -27,6 +29,8 @@ struct api {
     struct engine *engine;
     const struct redaction *redaction; /* masks views below ROLE_REVIEWER; NULL: nothing */
     struct meter *meter;               /* the carrier's numbers, for /metrics; NULL: none */
+    struct receipts *receipts;         /* receipts that were sent, likewise; NULL: not counted */
+    const struct targets *targets;     /* where deliveries may go; NULL: nowhere */
     bool no_metrics;                   /* GET /metrics is not answered */
 };
 

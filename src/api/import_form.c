@@ -3,6 +3,7 @@
 
 #include "api/body.h"
 #include "api/payload.h"
+#include "core/delivery.h"
 #include "core/envelope.h"
 #include "core/reason.h"
 #include "core/signature.h"
@@ -389,26 +390,76 @@ static void read_item(struct form *form, struct slice run_id)
     letter->dlq_id = derive_id(form, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
-/* read_receipt reads an entry of receipts.json.  Its receipt is for an endpoint that only a person
- * can name, so no machine replays it. */
-static void read_receipt(struct form *form)
+/* print_delivery makes the envelope of the job that would deliver a receipt.  Where to, nobody
+ * knows yet. */
+static struct slice print_delivery(struct form *form, struct json receipt)
+{
+    struct call *call = form->call;
+    struct delivery_order order = {.body = receipt};
+    struct buf text;
+    buf_init(&text, ENVELOPE_BODY_MAX);
+    delivery_print(&order, &text);
+    struct slice body = arena_dup(&call->arena, buf_slice(&text));
+    if (text.status == STATUS_TOO_LARGE)
+        call_fail(call, STATUS_TOO_LARGE, "receipt: has more than %d bytes", ENVELOPE_BODY_MAX);
+    else if (text.status != STATUS_OK || !body.ptr)
+        no_memory(call);
+    buf_release(&text);
+    return body;
+}
+
+/* receipt_id derives the dlq_id of an entry.  How the entry is laid out does not matter, as the
+ * file of them is written anew whenever one comes or goes. */
+static struct slice receipt_id(struct form *form, struct json receipt)
+{
+    char failed_at[INSTANT_TEXT_SIZE] = "", attempts[16];
+    struct instant t = body_instant(form->call, form->object, "failed_at");
+    if (instant_is_set(t))
+        instant_format(t, failed_at);
+    snprintf(attempts, sizeof(attempts), "%u", form->letter->failure_count);
+    struct slice parts[] = {SLICE("receipts"),   {"", 1}, receipt.raw,       {"", 1},
+                            slice_of(failed_at), {"", 1}, slice_of(attempts)};
+    return derive_id(form, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* date_receipt gives an entry that does not say when it failed the time at which it is taken in. */
+static void date_receipt(struct form *form)
 {
     struct letter *letter = form->letter;
-    struct json receipt = body_json(form->call, form->object, "receipt", JSON_OBJECT);
-    if (receipt.raw.len == 0)
-        call_fail(form->call, STATUS_INVALID, "receipt: is required");
-    letter->foreign = true;
-    letter->source = SLICE("receipts");
-    letter->original_subject = SLICE("receipts");
+    struct instant now;
+    if (instant_is_set(letter->failed_at))
+        return;
+    form->call->status = call_now(form->call, &now);
+    if (form->call->status != STATUS_OK)
+        return;
+    letter->failed_at = letter->first_attempt_at = letter->last_attempt_at = now;
+}
+
+/* read_receipt reads an entry of receipts.json.  It becomes a delivery for an endpoint that only a
+ * person can name, so no machine replays it. */
+static void read_receipt(struct form *form)
+{
+    struct call *call = form->call;
+    struct letter *letter = form->letter;
+    struct err err;
+    struct json receipt = body_json(call, form->object, "receipt", JSON_OBJECT);
+    if (call->status != STATUS_OK)
+        return;
+    enum status status = receipt_check(receipt, &err);
+    if (status != STATUS_OK) {
+        call_fail(call, status, "receipt: %s", err.text);
+        return;
+    }
+    letter->source = SLICE(DELIVERY_SOURCE_RECEIPTS);
+    letter->original_subject = SLICE("jobs." DELIVERY_QUEUE);
     letter->reason = SLICE(REASON_UNDELIVERABLE);
-    form->item->body = receipt.raw;
+    take_envelope(form, print_delivery(form, receipt));
     form->last.message = SLICE("the receipt could not be delivered");
     form->last.has_class = true;
     form->last.given_class = CLASS_NETWORK;
-    form->last.agent_id = body_text(form->call, receipt, "worker_id", ENVELOPE_ID_MAX);
+    form->last.agent_id = body_text(call, receipt, "worker_id", ENVELOPE_ID_MAX);
     read_counts(form, "attempts");
-    struct slice parts[] = {SLICE("receipts"), {"", 1}, form->object.raw};
-    letter->dlq_id = derive_id(form, parts, sizeof(parts) / sizeof(parts[0]));
+    letter->dlq_id = receipt_id(form, receipt);
 }
 
 void import_form_read(struct call *call, struct slice text, struct slice run_id,
@@ -439,5 +490,7 @@ void import_form_read(struct call *call, struct slice text, struct slice run_id,
     if (is_receipt)
         item->letter.recoverable = false;
     read_times(&form);
+    if (is_receipt)
+        date_receipt(&form);
     read_signature(&form);
 }

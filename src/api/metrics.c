@@ -10,10 +10,11 @@
 #include "api/expose.h"
 #include "api/meter.h"
 #include "api/process.h"
+#include "api/receipts.h"
 #include "api/routes.h"
+#include "core/delivery.h"
 
 #define US_PER_SECOND 1e6
-#define RECEIPTS_SOURCE "receipts" /* of letters that came from receipts: see import_form.c */
 
 /* struct reading: what the engine's thread copied. */
 struct reading {
@@ -186,20 +187,17 @@ static void print_letters(struct expose *expose, struct reading *reading)
         print_letters_of(expose, SLICE(NUMBERS_OTHER), others);
 }
 
-static void print_receipts(struct expose *expose, const struct reading *reading)
+static void print_receipts(struct expose *expose, const struct reading *reading,
+                           const struct receipts *receipts)
 {
     int64_t open = 0;
     for (size_t i = 0; i < reading->letter_count; i++) {
         const struct letter_count *row = &reading->letters[i];
-        if (slice_is(row->source, RECEIPTS_SOURCE) &&
+        if (slice_is(row->source, DELIVERY_SOURCE_RECEIPTS) &&
             (row->state == LETTER_DEAD || row->state == LETTER_RECOVERING))
             open += row->count;
     }
-    expose_family(expose, "cognigate_receipts_total", "counter",
-                  "Receipts that were sent, by the status they report and whether they arrived.");
-    expose_family(expose, "cognigate_receipt_retries_total", "counter",
-                  "Attempts to send a receipt again.");
-    expose_int(expose, 0, EXPOSE_PLAIN);
+    receipts_expose(receipts, expose);
     expose_family(expose, "cognigate_dead_letter_queue_size", "gauge",
                   "Receipts in the quarantine that are not recovered.");
     expose_int(expose, open, EXPOSE_PLAIN);
@@ -406,7 +404,7 @@ static enum status print_all(struct call *call, enum status status)
     print_letters(&expose, reading);
     print_decisions(&expose, &reading->report);
     print_commits(&expose, reading);
-    print_receipts(&expose, reading);
+    print_receipts(&expose, reading, call->api->receipts);
     print_process(&expose);
     return print_carrier(&expose, call->api->meter, call);
 }

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "api/receipts.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -22,6 +23,7 @@ struct owner {
     struct hub *hub;       /* NULL: no streams */
     struct server *server; /* on the socket; NULL: it could not be made */
     struct buf socket;     /* its path */
+    struct receipts *receipts;
 };
 
 enum status owner_socket_path(const char *data, struct buf *out, struct err *err)
@@ -103,6 +105,8 @@ enum status owner_open(const struct owner_config *config, struct owner **out, st
         return err_no_memory(err);
     buf_init(&owner->socket, 4096);
     enum status status = station_open(&config->station, &owner->station, err);
+    if (!status && !(owner->receipts = receipts_new()))
+        status = err_no_memory(err);
     if (!status && config->streams)
         status = hub_open(station_engine(owner->station), config->redaction, &owner->hub, err);
     if (status) {
@@ -112,6 +116,8 @@ enum status owner_open(const struct owner_config *config, struct owner **out, st
     owner->api = (struct api){.engine = station_engine(owner->station),
                               .redaction = config->redaction,
                               .meter = config->meter,
+                              .receipts = owner->receipts,
+                              .targets = config->targets,
                               .no_metrics = config->no_metrics};
     if (!config->no_socket)
         open_server(owner);
@@ -128,6 +134,7 @@ void owner_close(struct owner *owner)
     server_stop(owner->server);
     hub_close(owner->hub);
     station_close(owner->station);
+    receipts_free(owner->receipts);
     buf_release(&owner->socket);
     mem_free(owner);
 }

@@ -15,6 +15,7 @@ struct owner_config {
     struct station_config station;
     const struct redaction *redaction; /* lives as long as the owner */
     struct meter *meter;               /* NULL: nobody counts */
+    const struct targets *targets;     /* where deliveries may go; NULL: nowhere */
     bool no_metrics;                   /* GET /metrics is not answered */
     bool no_socket;                    /* nobody else is listened to */
     bool streams;                      /* event streams: the pump costs a thread */

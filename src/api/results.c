@@ -5,6 +5,7 @@
  * single one is a 400. */
 #include "api/body.h"
 #include "api/print.h"
+#include "api/receipts.h"
 #include "api/routes.h"
 #include "core/envelope.h"
 
@@ -14,6 +15,7 @@
 /* struct report: one result of the request. */
 struct report {
     struct slice lease_id;
+    struct slice receipt;     /* of a delivery: the status of its receipt; empty: none */
     struct result_item *item; /* NULL: refused before the engine saw it */
     enum status status;
     struct slice error;
@@ -121,6 +123,7 @@ static void read_report(struct call *call, struct slice text, struct report *rep
     if (item->lease_id.len == 0)
         call_fail(call, STATUS_INVALID, "lease_id: is required");
     struct slice outcome = body_text(call, object, "status", ENVELOPE_ID_MAX);
+    report->receipt = body_text(call, object, "receipt", ENVELOPE_ID_MAX);
     if (slice_is(outcome, "complete"))
         read_success(call, object, item);
     else if (slice_is(outcome, "failed"))
@@ -200,8 +203,12 @@ static enum status reported(struct call *call, enum status status)
     jsonw_object(&call->out);
     jsonw_key(&call->out, "results");
     jsonw_array(&call->out);
-    for (size_t i = 0; i < all->count; i++)
-        print_report(&call->out, &all->reports[i]);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct report *report = &all->reports[i];
+        print_report(&call->out, report);
+        if (report->item)
+            receipts_count(call->api->receipts, report->receipt, report->item);
+    }
     jsonw_array_end(&call->out);
     jsonw_object_end(&call->out);
     return STATUS_OK;

@@ -13,6 +13,9 @@ enum status jobs_list(struct call *call);
 enum status jobs_get(struct call *call);
 enum status jobs_cancel(struct call *call);
 
+/* deliveries.c */
+enum status deliveries_push(struct call *call);
+
 /* leases.c */
 enum status leases_take(struct call *call);
 enum status leases_heartbeat(struct call *call);

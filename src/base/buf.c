@@ -123,6 +123,19 @@ void buf_vaddf(struct buf *buf, const char *format, va_list args)
     va_end(again);
 }
 
+void buf_add_percent(struct buf *buf, struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '.' || c == '_' || c == '~';
+        if (plain)
+            buf_add_char(buf, c);
+        else
+            buf_addf(buf, "%%%02X", (unsigned)(unsigned char)c);
+    }
+}
+
 void buf_add_hex(struct buf *buf, const void *bytes, size_t len)
 {
     static const char digits[] = "0123456789abcdef";

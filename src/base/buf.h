@@ -35,6 +35,9 @@ void buf_vaddf(struct buf *buf, const char *format, va_list args)
 /* buf_add_hex appends `len` bytes as lower-case hex. */
 void buf_add_hex(struct buf *buf, const void *bytes, size_t len);
 
+/* buf_add_percent appends a text with everything but letters, digits and "-._~" percent-encoded. */
+void buf_add_percent(struct buf *buf, struct slice text);
+
 /* buf_slice borrows the content: valid until the next append. */
 struct slice buf_slice(const struct buf *buf);
 

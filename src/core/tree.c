@@ -354,3 +354,14 @@ enum status tree_equals(struct tree *tree, const struct tree_node *node, struct 
     buf_release(&printed);
     return status;
 }
+
+bool tree_same(struct json a, struct json b)
+{
+    struct err err;
+    struct tree tree;
+    bool same = false;
+    tree_init(&tree, a, a.raw.len + b.raw.len, &err);
+    enum status status = tree_equals(&tree, &tree.root, b, &same);
+    tree_release(&tree);
+    return status == STATUS_OK && same;
+}

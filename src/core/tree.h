@@ -63,6 +63,9 @@ enum status tree_height(struct tree *tree, const struct tree_node *node, unsigne
 enum status tree_equals(struct tree *tree, const struct tree_node *node, struct json value,
                         bool *out);
 
+/* tree_same compares two whole values likewise.  False too when that takes too much. */
+bool tree_same(struct json a, struct json b);
+
 void tree_print(const struct tree_node *node, struct jsonw *w);
 
 /* tree_insert and tree_delete change an open container's list at `index`. */

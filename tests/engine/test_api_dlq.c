@@ -539,7 +539,8 @@ static void the_four_forms_of_a_letter_are_taken_in(void **state)
            "\"error_signature\":\"CommandFailed::cargo test failed with exit\","
            "\"reprocess_eligible\":true,\"manual_review_required\":false,"
            "\"worktree_artifacts\":{\"branch_name\":\"agent-1\"}},"
-           "{\"receipt\":{\"lease_id\":\"abc-123\",\"worker_id\":\"cognigate-0\"},"
+           "{\"receipt\":{\"lease_id\":\"abc-123\",\"task_id\": \"t\","
+           "\"worker_id\":\"cognigate-0\",\"status\":\"complete\"},"
            "\"failed_at\":\"2024-01-15T10:30:45Z\",\"attempts\":5},"
            "{\"what\":\"is this\"},7]");
     assert_answer(api, "imported", "3");
@@ -581,7 +582,61 @@ static void the_four_forms_of_a_letter_are_taken_in(void **state)
     assert_answer(api, "reason", "undeliverable");
     assert_answer(api, "retry_count", "5");
     assert_answer(api, "recoverable", "false");
-    assert_answer(api, "original_payload.lease_id", "abc-123");
+    assert_answer(api, "failed_at", "2024-01-15T10:30:45Z");
+    assert_answer(api, "source", "receipts");
+    assert_answer(api, "queue", "deliveries");
+    assert_answer(api, "envelope.action", "deliver");
+    assert_answer(api, "envelope.retry_policy", "receipts");
+    assert_answer(api, "envelope.idempotency_key", "abc-123:complete");
+    assert_answer(api, "envelope.inputs",
+                  "{\"body\":{\"lease_id\":\"abc-123\",\"task_id\": \"t\","
+                  "\"worker_id\":\"cognigate-0\",\"status\":\"complete\"}}");
+}
+
+#define RECEIPT "{\"lease_id\":\"l\",\"task_id\":\"t\",\"worker_id\":\"w\",\"status\":\"complete\"}"
+
+static void an_imported_receipt_can_be_replayed_by_a_person(void **state)
+{
+    struct desk *api = *state;
+    api_ok(api, "POST", "/api/v1/dlq/import", "{\"receipt\":" RECEIPT ",\"attempts\":5}");
+    const char *id = api_text(api, "results.0.dlq_id");
+    api_ok(api, "POST", "/api/v1/dlq/retry-all", "");
+    assert_answer(api, "total", "0");
+    api_ok(api, "POST", api_path(api, "/api/v1/dlq/%s/retry", id),
+           "{\"merge\":{\"inputs\":{\"target\":\"http://127.0.0.1:1/\"}}}");
+    api_ok(api, "POST", "/api/v1/leases",
+           "{\"worker_id\":\"w1\",\"queues\":[\"deliveries\"],\"capabilities\":[\"deliver\"]}");
+    assert_answer(api, "leases.0.attempt", "6");
+    assert_answer(api, "leases.0.job.inputs.body", RECEIPT);
+    assert_answer(api, "leases.0.job.inputs.target", "http://127.0.0.1:1/");
+}
+
+static void a_receipt_is_known_however_its_entry_is_laid_out(void **state)
+{
+    struct desk *api = *state;
+    api_ok(api, "POST", "/api/v1/dlq/import",
+           "[{\"receipt\":" RECEIPT ",\"failed_at\":\"2024-01-15T10:30:45Z\",\"attempts\":5},"
+           " { \"attempts\": 5, \"failed_at\": \"2024-01-15T11:30:45+01:00\", \"receipt\": " RECEIPT
+           "},{\"receipt\":" RECEIPT ",\"failed_at\":\"2024-01-15T10:30:46Z\",\"attempts\":5},"
+           "{\"receipt\":" RECEIPT "},{\"receipt\":" RECEIPT ",\"attempts\":0}]");
+    assert_answer(api, "imported", "3");
+    assert_answer(api, "known", "2");
+    assert_string_equal(api_text(api, "results.0.dlq_id"), api_text(api, "results.1.dlq_id"));
+    assert_string_equal(api_text(api, "results.3.dlq_id"), api_text(api, "results.4.dlq_id"));
+}
+
+static void what_is_no_receipt_is_not_imported_as_one(void **state)
+{
+    struct desk *api = *state;
+    api_ok(api, "POST", "/api/v1/dlq/import",
+           "[{\"receipt\":{\"lease_id\":\"l\",\"worker_id\":\"w\",\"status\":\"complete\"}},"
+           "{\"receipt\":7},{\"receipt\":" RECEIPT ",\"failed_at\":\"yesterday\"},"
+           "{\"receipt\":" RECEIPT ",\"attempts\":-1}]");
+    assert_answer(api, "failed", "4");
+    assert_non_null(strstr(api_text(api, "results.0.error"), "receipt: task_id:"));
+    assert_non_null(strstr(api_text(api, "results.1.error"), "receipt:"));
+    assert_non_null(strstr(api_text(api, "results.2.error"), "failed_at:"));
+    assert_non_null(strstr(api_text(api, "results.3.error"), "attempts:"));
 }
 
 static void an_exported_letter_comes_back_the_same(void **state)
@@ -659,6 +714,9 @@ int main(void)
         TEST(clear_keeps_what_needs_review),
         TEST(purge_takes_only_what_is_old_enough),
         TEST(the_four_forms_of_a_letter_are_taken_in),
+        TEST(an_imported_receipt_can_be_replayed_by_a_person),
+        TEST(a_receipt_is_known_however_its_entry_is_laid_out),
+        TEST(what_is_no_receipt_is_not_imported_as_one),
         TEST(an_exported_letter_comes_back_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

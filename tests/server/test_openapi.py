@@ -323,6 +323,18 @@ def ask_jobs(ask):
         ask("post", "/api/v1/jobs/{id}/cancel", 200, id=job["job_id"])
 
 
+def ask_deliveries(ask):
+    body = body_example(DOCUMENT["paths"]["/api/v1/deliveries"]["post"])
+    first = ask("post", "/api/v1/deliveries", 202, body=body).json
+    assert ask("post", "/api/v1/deliveries", 202, body=body).json == {**first, "created": False}
+    ask("post", "/api/v1/deliveries", 409, body={**body, "body": {**body["body"], "summary": "another"}})
+    ask("post", "/api/v1/deliveries", 404, body={**body, "target": "nothing", "claim": False})
+    ask("post", "/api/v1/deliveries", 403, body={**body, "claim": False})
+    [lease] = ask("post", "/api/v1/leases", 200, body={"worker_id": "w", "job_ids": [first["job_id"]], "capabilities": ["deliver"]}).json["leases"]
+    result = {"lease_id": lease["lease_id"], "status": "complete", "receipt": "complete"}
+    assert ask("post", "/api/v1/results", 200, body=result).json["results"][0]["state"] == "done"
+
+
 def ask_workers(ask):
     server = ask.server
     for number in range(4):
@@ -477,6 +489,8 @@ def ask_too_much(ask):
     ask("post", "/api/v1/jobs", 429, body={"action": "wait"})
     assert ask("post", "/api/v1/jobs", 200, body=[{"action": "wait"}]).json["results"][0]["retry_after"]
     ask("post", "/api/v1/dlq/{id}/retry", 429, id=letter)
+    delivery = body_example(DOCUMENT["paths"]["/api/v1/deliveries"]["post"])
+    ask("post", "/api/v1/deliveries", 429, body=delivery)
 
 
 def ask_without_body(ask):
@@ -531,6 +545,7 @@ def ask_events(ask):
 def test_every_documented_answer_is_given_and_fits_its_schema(station, server):
     ask = Checked(station)
     ask_jobs(ask)
+    ask_deliveries(ask)
     ask_workers(ask)
     ask_letters(ask)
     ask_the_rest(ask)
