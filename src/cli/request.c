@@ -125,7 +125,7 @@ const char *request_path(struct cli *cli, const char *before, struct slice name,
 
     buf_init(&path, PATH_MAX_BYTES);
     buf_add_str(&path, before);
-    request_escape(&path, name);
+    buf_add_percent(&path, name);
     buf_add_str(&path, after);
     if (buf_status(&path, NULL) == STATUS_OK)
         text = arena_dup(&cli->arena, buf_slice(&path)).ptr;
@@ -139,18 +139,5 @@ void request_query(struct buf *query, const char *key, struct slice value)
         buf_add_char(query, '&');
     buf_add_str(query, key);
     buf_add_char(query, '=');
-    request_escape(query, value);
-}
-
-void request_escape(struct buf *out, struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     c == '-' || c == '.' || c == '_' || c == '~';
-        if (plain)
-            buf_add_char(out, c);
-        else
-            buf_addf(out, "%%%02X", (unsigned)(unsigned char)c);
-    }
+    buf_add_percent(query, value);
 }

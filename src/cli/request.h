@@ -47,7 +47,4 @@ const char *request_path(struct cli *cli, const char *before, struct slice name,
 /* request_query appends `key=value`, percent-encoded, with a "&" where one is needed. */
 void request_query(struct buf *query, const char *key, struct slice value);
 
-/* request_escape appends a text with everything but letters, digits and "-._~" percent-encoded. */
-void request_escape(struct buf *out, struct slice text);
-
 #endif

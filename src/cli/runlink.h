@@ -8,6 +8,17 @@
 /* runlink_open makes the link.  0, or an exit code after it has said what is wrong. */
 int runlink_open(struct cli *cli, struct link *out);
 
+struct api;
+
+/* struct ownlink: an API of this process, and who asks it. */
+struct ownlink {
+    struct api *api;
+    const char *actor;
+};
+
+/* runlink_own is the link to it; `own` outlives it. */
+struct link runlink_own(struct ownlink *own);
+
 /* runlink_block keeps the signals that stop a run away from every thread: whoever waits for them
  * takes them.  To be called before the first request. */
 void runlink_block(void);

@@ -8,18 +8,18 @@
 
 #include "crew/grant.h"
 
-enum attempt_outcome {
-    ATTEMPT_SUCCEEDED,
-    ATTEMPT_FAILED,
-    ATTEMPT_HANDLED,     /* it failed, and the custom handler took care of it */
-    ATTEMPT_INTERRUPTED, /* whoever made it was stopped */
-    ATTEMPT_CANCELLED,
-    ATTEMPT_LOST, /* the lease was lost: there is nothing to report */
+enum effort_outcome {
+    EFFORT_SUCCEEDED,
+    EFFORT_FAILED,
+    EFFORT_HANDLED,     /* it failed, and the custom handler took care of it */
+    EFFORT_INTERRUPTED, /* whoever made it was stopped */
+    EFFORT_CANCELLED,
+    EFFORT_LOST, /* the lease was lost: there is nothing to report */
 };
 
-/* struct attempt_end: how it ended.  Texts live until the effort is freed. */
-struct attempt_end {
-    enum attempt_outcome outcome;
+/* struct effort_end: how it ended.  Texts live until the effort is freed. */
+struct effort_end {
+    enum effort_outcome outcome;
     struct slice report;              /* JSON: the result, or the failure */
     struct slice error_type, message; /* of a failure */
     struct slice artifact;            /* path of the whole output; empty: there was none */
@@ -31,10 +31,10 @@ struct craft {
     /* start begins an effort.  The grant outlives it.  `ended` is called once, from the loop, never
      * before this returns; the effort may be freed in it.  NULL when memory is exhausted. */
     void *(*start)(void *ctx, struct grant *grant, unsigned slot,
-                   void (*ended)(void *owner, const struct attempt_end *end), void *owner);
-    /* stop ends it early: ATTEMPT_INTERRUPTED, ATTEMPT_CANCELLED or ATTEMPT_LOST is its outcome
+                   void (*ended)(void *owner, const struct effort_end *end), void *owner);
+    /* stop ends it early: EFFORT_INTERRUPTED, EFFORT_CANCELLED or EFFORT_LOST is its outcome
      * then, unless it has ended just before.  With `now` it gets no time to end well. */
-    void (*stop)(void *effort, enum attempt_outcome outcome, bool now);
+    void (*stop)(void *effort, enum effort_outcome outcome, bool now);
     void (*free)(void *effort);
     void *ctx;
 };

@@ -208,7 +208,7 @@ static void slot_clear(struct crew *crew, struct slot *slot)
     slot->grant = NULL;
 }
 
-static void attempt_ended(void *owner, const struct attempt_end *end)
+static void attempt_ended(void *owner, const struct effort_end *end)
 {
     struct slot *slot = owner;
     struct crew *crew = slot->crew;
@@ -216,9 +216,9 @@ static void attempt_ended(void *owner, const struct attempt_end *end)
     struct report *report = NULL;
     smooth(&crew->attempt_us, (double)end->duration.us);
     crew->busy_us = 0;
-    if (end->outcome != ATTEMPT_SUCCEEDED && end->outcome != ATTEMPT_LOST)
+    if (end->outcome != EFFORT_SUCCEEDED && end->outcome != EFFORT_LOST)
         crew->failed_attempts++;
-    if (end->outcome == ATTEMPT_LOST) {
+    if (end->outcome == EFFORT_LOST) {
         struct watch_event event = {.what = WATCH_LOST,
                                     .job_id = grant->job_id,
                                     .item_id = grant->item_id,
@@ -232,7 +232,7 @@ static void attempt_ended(void *owner, const struct attempt_end *end)
     if (report) {
         *crew->outbox_end = report;
         crew->outbox_end = &report->next;
-        crew->in_doubt += report->outcome == ATTEMPT_FAILED;
+        crew->in_doubt += report->outcome == EFFORT_FAILED;
     }
     slot_clear(crew, slot);
     crew->running--;
@@ -366,7 +366,7 @@ static void reported(struct message *message)
             crew->outbox_end = &report->next;
             continue;
         }
-        crew->in_doubt -= report->outcome == ATTEMPT_FAILED;
+        crew->in_doubt -= report->outcome == EFFORT_FAILED;
         settle(crew, report, answer);
         report_free(report);
     }
@@ -500,7 +500,7 @@ void crew_stop(struct crew *crew, bool now)
 {
     for (unsigned i = 0; i < crew->config.parallel; i++)
         if (crew->slots[i].grant)
-            crew->config.craft.stop(crew->slots[i].effort, ATTEMPT_INTERRUPTED, now);
+            crew->config.craft.stop(crew->slots[i].effort, EFFORT_INTERRUPTED, now);
 }
 
 void crew_hurry(struct crew *crew)

@@ -68,7 +68,7 @@ void crew_give_back(struct crew *crew)
 }
 
 /* drop ends an attempt that is no longer ours to run. */
-static void drop(struct crew *crew, struct slice lease_id, enum attempt_outcome outcome)
+static void drop(struct crew *crew, struct slice lease_id, enum effort_outcome outcome)
 {
     for (unsigned i = 0; i < crew->config.parallel; i++) {
         const struct slot *slot = &crew->slots[i];
@@ -77,7 +77,7 @@ static void drop(struct crew *crew, struct slice lease_id, enum attempt_outcome 
             return;
         }
     }
-    if (outcome != ATTEMPT_LOST)
+    if (outcome != EFFORT_LOST)
         return; /* it waits: it is told again when it runs */
     for (struct grant **at = &crew->waiting; *at; at = &(*at)->next) {
         struct grant *grant = *at;
@@ -92,7 +92,7 @@ static void drop(struct crew *crew, struct slice lease_id, enum attempt_outcome 
     }
 }
 
-static void drop_all(struct crew *crew, struct json ids, enum attempt_outcome outcome)
+static void drop_all(struct crew *crew, struct json ids, enum effort_outcome outcome)
 {
     struct arena arena = {0};
     struct json_iter iter;
@@ -114,8 +114,8 @@ static void beaten(struct message *message)
     if (!message->status && heartbeat) {
         json_get(message->value, "lost", &lost);
         json_get(message->value, "cancelled", &cancelled);
-        drop_all(crew, lost, ATTEMPT_LOST);
-        drop_all(crew, cancelled, ATTEMPT_CANCELLED);
+        drop_all(crew, lost, EFFORT_LOST);
+        drop_all(crew, cancelled, EFFORT_CANCELLED);
     }
     if (message->status == STATUS_REFUSED)
         crew_is_forbidden(crew, message);

@@ -42,6 +42,16 @@ static enum status say_error(struct json value, int http, struct err *err)
     return status;
 }
 
+/* read_answer reads what was answered. */
+static enum status read_answer(const struct buf *answer, int http, struct json *value,
+                               struct err *err)
+{
+    enum status status = json_parse(buf_slice(answer), value, err);
+    if (!status && http >= 400)
+        status = say_error(*value, http, err);
+    return status;
+}
+
 enum status link_ask(const struct link *link, const char *method, const char *path,
                      struct slice body, struct buf *answer, struct json *value, struct err *err)
 {
@@ -49,9 +59,29 @@ enum status link_ask(const struct link *link, const char *method, const char *pa
     buf_clear(answer);
     *value = (struct json){0};
     enum status status = link->call(link->ctx, method, path, body, answer, &http, err);
-    if (!status)
-        status = json_parse(buf_slice(answer), value, err);
-    if (!status && http >= 400)
-        status = say_error(*value, http, err);
-    return status;
+    return status ? status : read_answer(answer, http, value, err);
+}
+
+enum status link_page(const struct link *link, const char *path, struct buf *answer,
+                      struct json *value, int64_t *cursor, struct err *err)
+{
+    int http = 0;
+    buf_clear(answer);
+    *value = (struct json){0};
+    *cursor = 0;
+    enum status status = link->page(link->ctx, path, answer, cursor, &http, err);
+    return status ? status : read_answer(answer, http, value, err);
+}
+
+const char *link_path(const char *before, struct slice name, struct arena *arena)
+{
+    struct buf path;
+    const char *text = NULL;
+    buf_init(&path, 8192);
+    buf_add_str(&path, before);
+    buf_add_percent(&path, name);
+    if (!buf_status(&path, NULL))
+        text = arena_dup(arena, buf_slice(&path)).ptr;
+    buf_release(&path);
+    return text;
 }

@@ -80,6 +80,14 @@ enum status loop_watch(struct loop *loop, struct loop_watch *watch, int fd, uint
     return STATUS_OK;
 }
 
+void loop_rewatch(struct loop *loop, struct loop_watch *watch, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event) != 0)
+        BUG("descriptor %d is not watched: %s", watch->fd, strerror(errno));
+}
+
 void loop_unwatch(struct loop *loop, struct loop_watch *watch)
 {
     if (watch->fd < 0)

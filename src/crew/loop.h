@@ -40,6 +40,9 @@ void loop_close(struct loop *loop); /* NULL is fine; posts that were not run are
  * cannot, errno says why too. */
 enum status loop_watch(struct loop *loop, struct loop_watch *watch, int fd, uint32_t events,
                        struct err *err);
+/* loop_rewatch waits for other events on a descriptor that is watched.  What was seen of it in this
+ * round is still told. */
+void loop_rewatch(struct loop *loop, struct loop_watch *watch, uint32_t events);
 /* loop_unwatch ends that; also inside any callback.  The descriptor stays open.  It may be called
  * for one that is not watched.  `ready` is not called after it returns. */
 void loop_unwatch(struct loop *loop, struct loop_watch *watch);

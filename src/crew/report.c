@@ -5,17 +5,16 @@
 #include "base/mem.h"
 
 /* print_report writes the entry for POST /results. */
-static void print_report(struct report *report, struct slice lease_id,
-                         const struct attempt_end *end)
+static void print_report(struct report *report, struct slice lease_id, const struct effort_end *end)
 {
-    bool complete = end->outcome == ATTEMPT_SUCCEEDED || end->outcome == ATTEMPT_HANDLED;
+    bool complete = end->outcome == EFFORT_SUCCEEDED || end->outcome == EFFORT_HANDLED;
     struct jsonw w;
     buf_init(&report->text, (size_t)8 << 20);
     jsonw_init(&w, &report->text);
     jsonw_object(&w);
     jsonw_put_string(&w, "lease_id", lease_id);
     jsonw_put_str(&w, "status", complete ? "complete" : "failed");
-    if (end->outcome == ATTEMPT_HANDLED) {
+    if (end->outcome == EFFORT_HANDLED) {
         jsonw_key(&w, "result");
         jsonw_object(&w);
         jsonw_put_bool(&w, "handled", true);
@@ -29,7 +28,7 @@ static void print_report(struct report *report, struct slice lease_id,
     jsonw_object_end(&w);
 }
 
-struct report *report_new(const struct grant *grant, const struct attempt_end *end)
+struct report *report_new(const struct grant *grant, const struct effort_end *end)
 {
     struct report *report = mem_zalloc(sizeof(*report));
     if (!report)
@@ -63,9 +62,9 @@ enum watch_what report_outcome(const struct report *report, struct json answer,
     struct json state;
     if (!json_get(answer, "state", &state))
         return WATCH_LOST;
-    if (report->outcome == ATTEMPT_HANDLED)
+    if (report->outcome == EFFORT_HANDLED)
         return WATCH_HANDLED;
-    if (report->outcome == ATTEMPT_INTERRUPTED && !json_string_is(state, "dead"))
+    if (report->outcome == EFFORT_INTERRUPTED && !json_string_is(state, "dead"))
         return WATCH_INTERRUPTED;
     return json_string_is(state, "done")        ? WATCH_SUCCEEDED
            : json_string_is(state, "dead")      ? dead_is
@@ -93,7 +92,7 @@ void report_say_less(struct report *report, struct json answer)
     jsonw_init(&w, &less);
     jsonw_object(&w);
     jsonw_put_raw(&w, "lease_id", lease.raw);
-    bool complete = report->outcome == ATTEMPT_SUCCEEDED || report->outcome == ATTEMPT_HANDLED;
+    bool complete = report->outcome == EFFORT_SUCCEEDED || report->outcome == EFFORT_HANDLED;
     jsonw_put_str(&w, "status", complete ? "complete" : "failed");
     if (!complete) {
         jsonw_key(&w, "failure");

@@ -10,13 +10,13 @@ struct report {
     struct report *next;
     struct buf text;          /* the entry of POST /results */
     struct watch_event event; /* what is told when it is taken down; its texts are in `arena` */
-    enum attempt_outcome outcome;
+    enum effort_outcome outcome;
     bool plain; /* it was refused once: this is all that is left to say */
     struct arena arena;
 };
 
 /* report_new makes the report of an ended attempt; NULL when memory is exhausted. */
-struct report *report_new(const struct grant *grant, const struct attempt_end *end);
+struct report *report_new(const struct grant *grant, const struct effort_end *end);
 void report_free(struct report *report);
 
 /* report_outcome is what the engine's answer to it means; `dead_is` is what a death is called. */

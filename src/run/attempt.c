@@ -39,7 +39,7 @@ struct attempt {
     const struct attempt_plan *plan;
     struct grant *grant;
     unsigned slot;
-    void (*done)(void *owner, const struct attempt_end *end);
+    void (*done)(void *owner, const struct effort_end *end);
     void *owner;
 
     enum phase phase;
@@ -63,8 +63,8 @@ struct attempt {
     struct slice context[2];
     struct err err;
     bool stopping;
-    enum attempt_outcome outcome; /* of a stop */
-    struct attempt_end end;
+    enum effort_outcome outcome; /* of a stop */
+    struct effort_end end;
     struct loop_timer later; /* what must not happen inside attempt_start */
 };
 
@@ -95,9 +95,9 @@ static void put_failure_texts(struct attempt *attempt)
 }
 
 /* finish tells the owner, who may free us. */
-static void finish(struct attempt *attempt, enum attempt_outcome outcome)
+static void finish(struct attempt *attempt, enum effort_outcome outcome)
 {
-    struct attempt_end *end = &attempt->end;
+    struct effort_end *end = &attempt->end;
     attempt->phase = PHASE_END;
     artifact_close(&attempt->artifact);
     end->outcome = outcome;
@@ -105,7 +105,7 @@ static void finish(struct attempt *attempt, enum attempt_outcome outcome)
     end->duration = (struct span){loop_now().us - attempt->began.us};
     if (attempt->artifact.size)
         end->artifact = slice_of(attempt->artifact.path);
-    if (outcome != ATTEMPT_SUCCEEDED && outcome != ATTEMPT_LOST)
+    if (outcome != EFFORT_SUCCEEDED && outcome != EFFORT_LOST)
         put_failure_texts(attempt);
     attempt->done(attempt->owner, end);
 }
@@ -129,8 +129,8 @@ static void print_failure(struct attempt *attempt)
         buf_release(&logs);
         facts->worktree = buf_slice(&worktree);
     }
-    facts->interrupted = attempt->stopping && attempt->outcome == ATTEMPT_INTERRUPTED;
-    facts->cancelled = attempt->stopping && attempt->outcome == ATTEMPT_CANCELLED;
+    facts->interrupted = attempt->stopping && attempt->outcome == EFFORT_INTERRUPTED;
+    facts->cancelled = attempt->stopping && attempt->outcome == EFFORT_CANCELLED;
     facts->duration = (struct span){loop_now().us - attempt->began.us};
     facts->agent_id = buf_slice(&attempt->agent);
     facts->context = attempt->context;
@@ -173,7 +173,7 @@ static void succeeded(struct attempt *attempt)
         attempt->facts.artifact = slice_of(attempt->artifact.path);
     jsonw_init(&w, &attempt->report);
     verdict_result(&attempt->facts, &w);
-    finish(attempt, ATTEMPT_SUCCEEDED);
+    finish(attempt, EFFORT_SUCCEEDED);
 }
 
 /* ---- processes --------------------------------------------------------------------------------
@@ -283,11 +283,11 @@ static void custom_ended(void *ctx, const struct process_end *end)
     if (attempt->stopping)
         finish(attempt, attempt->outcome);
     else if (exited && end->exit_code == EXIT_HANDLED)
-        finish(attempt, ATTEMPT_HANDLED);
+        finish(attempt, EFFORT_HANDLED);
     else {
         if (!exited || end->exit_code != EXIT_RETRY)
             put_retryable(&attempt->report);
-        finish(attempt, ATTEMPT_FAILED);
+        finish(attempt, EFFORT_FAILED);
     }
 }
 
@@ -466,7 +466,7 @@ static void decide(struct attempt *attempt)
     if (asks &&
         run_script(attempt, attempt->plan->custom, buf_slice(&attempt->report), custom_ended))
         return;
-    finish(attempt, attempt->stopping ? attempt->outcome : ATTEMPT_FAILED);
+    finish(attempt, attempt->stopping ? attempt->outcome : EFFORT_FAILED);
 }
 
 static void enter(struct attempt *attempt, enum phase phase)
@@ -583,7 +583,7 @@ static void attempt_free(void *effort)
 }
 
 static void *attempt_start(void *ctx, struct grant *grant, unsigned slot,
-                           void (*ended)(void *owner, const struct attempt_end *end), void *owner)
+                           void (*ended)(void *owner, const struct effort_end *end), void *owner)
 {
     const struct attempt_plan *plan = ctx;
     struct attempt *attempt = mem_zalloc(sizeof(*attempt));
@@ -615,7 +615,7 @@ static void *attempt_start(void *ctx, struct grant *grant, unsigned slot,
     return attempt;
 }
 
-static void attempt_stop(void *effort, enum attempt_outcome outcome, bool now)
+static void attempt_stop(void *effort, enum effort_outcome outcome, bool now)
 {
     struct attempt *attempt = effort;
     bool runs = attempt->phase == PHASE_STEP || attempt->phase == PHASE_VALIDATE ||

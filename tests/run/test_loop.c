@@ -205,6 +205,37 @@ static void a_watch_that_is_used_again_does_not_hear_what_was_for_the_one_before
     ear_close(&silent);
 }
 
+static void what_is_waited_for_can_be_changed(void **state)
+{
+    struct loop *loop = *state;
+    struct ear ear, end;
+
+    ear_open(&ear, loop);
+    ear_open(&end, loop);
+    loop_unwatch(loop, &end.watch);
+    end.stops = true;
+    ear_tell(&ear);
+    loop_rewatch(loop, &ear.watch, 0);
+    run_for(loop, span_ms(1));
+    assert_int_equal(ear.heard, 0); /* though there is something to read */
+    loop_rewatch(loop, &ear.watch, EPOLLIN);
+    ear.stops = true;
+    loop_run(loop);
+    assert_int_equal(ear.heard, 1);
+    assert_int_equal(ear.events, EPOLLIN);
+    /* The same for the end that is written to. */
+    struct err err = {0};
+    assert_int_equal(loop_watch(loop, &end.watch, end.ends[1], 0, &err), STATUS_OK);
+    loop_rewatch(loop, &ear.watch, 0);
+    run_for(loop, span_ms(1));
+    assert_int_equal(end.heard, 0);
+    loop_rewatch(loop, &end.watch, EPOLLOUT);
+    loop_run(loop);
+    assert_int_equal(end.events, EPOLLOUT);
+    ear_close(&ear);
+    ear_close(&end);
+}
+
 static void what_cannot_be_waited_for_is_an_error(void **state)
 {
     struct loop *loop = *state;
@@ -515,6 +546,7 @@ int main(void)
         LOOP_TEST(one_that_is_ended_in_a_callback_is_not_called_in_the_same_round),
         LOOP_TEST(one_that_ends_itself_is_not_called_again),
         LOOP_TEST(a_watch_that_is_used_again_does_not_hear_what_was_for_the_one_before),
+        LOOP_TEST(what_is_waited_for_can_be_changed),
         LOOP_TEST(what_cannot_be_waited_for_is_an_error),
         LOOP_TEST(timers_fire_once_in_the_order_of_their_times),
         LOOP_TEST(a_timer_can_be_moved_and_cleared_by_another),

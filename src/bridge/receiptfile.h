@@ -1,0 +1,79 @@
+/* receiptfile: receipts.json, the dead receipts as a file that people and programs read:
+ *
+ *     [{"receipt":{...},"failed_at":"2024-01-15T10:30:45Z","attempts":5}]
+ *
+ * It mirrors the open letters of receipts, oldest first.  It is replaced whole (a temporary file,
+ * synced, renamed, the directory synced), under a lock (FILE.lock), and never by less than it held:
+ * an entry that no letter is known for was put there by hand, and becomes a letter first.  An entry
+ * leaves when its letter is recovered, discarded or rolled back.  A file that cannot be read as
+ * such an array is left as it is, and said so.
+ *
+ * An entry and a letter are the same when the receipt is, as JSON, and failed_at is the second in
+ * which it died, lately or before a replay; an entry that was put there without a failed_at is the
+ * letter that it became.  An entry that stands twice is one.
+ *
+ * The link must have a `page`, and see letters as they are: as a reviewer at least. */
+#ifndef LAZARET_BRIDGE_RECEIPTFILE_H
+#define LAZARET_BRIDGE_RECEIPTFILE_H
+
+#include <sys/stat.h>
+
+#include "base/arena.h"
+#include "crew/link.h"
+
+/* receiptfile_print appends an entry as it stands in such a file, indented and without a comma, for
+ * a letter as GET /api/v1/dlq has it.  False, and nothing is appended: the letter holds no receipt.
+ */
+bool receiptfile_print(struct json letter, struct buf *out);
+
+/* struct receiptfile_counts: what a sync found and did. */
+struct receiptfile_counts {
+    size_t entries;   /* in the file afterwards */
+    size_t taken;     /* entries that somebody put there, and that are letters now */
+    size_t left;      /* entries that left */
+    bool written;     /* the file was replaced */
+    bool there;       /* there is a file */
+    struct stat seen; /* which one: to see whether it is another now */
+};
+
+/* receiptfile_sync brings the file and the letters together.  A file that is not there is empty; it
+ * is made, with its directory, when there is something to write.  STATUS_INVALID: the file is no
+ * such array, or an entry is no receipt; the file is not changed, and the sentence says which and
+ * what to do.  STATUS_BUSY: somebody keeps it locked.  `counts` may be NULL; after an
+ * error only `there` and `seen` are filled. */
+enum status receiptfile_sync(const struct link *link, const char *path,
+                             struct receiptfile_counts *counts, struct err *err);
+
+/* struct receiptfile_keeper: a thread that syncs when letters or the file changed.  What goes wrong
+ * is logged, once. */
+struct receiptfile_keeper;
+
+/* receiptfile_keep syncs for the first time, and starts the thread: also when that sync failed. */
+enum status receiptfile_keep(const struct link *link, const char *path,
+                             struct receiptfile_keeper **out, struct err *err);
+void receiptfile_release(struct receiptfile_keeper *keeper); /* a last sync; NULL is fine */
+
+/* ---- a file of its own ----------------------------------------------------------------------- */
+
+/* struct receipt_entry: one entry of a file, and its letter. */
+struct receipt_entry {
+    struct slice dlq_id;
+    struct slice job_id;
+    struct slice label; /* "abc-123:complete" */
+    bool recovering;    /* a replay of it is on its way */
+};
+
+/* receiptfile_open lists the open letters of the entries of a file, in their order, after a sync of
+ * it: of all open receipts when it is the mirror, else of its own entries alone, which are imported
+ * when they are not known.  A letter is listed once.  STATUS_NOT_FOUND: there is no such file, and
+ * it is no mirror. */
+enum status receiptfile_open(const struct link *link, const char *path, bool mirror,
+                             struct arena *arena, struct receipt_entry **out, size_t *count,
+                             struct err *err);
+
+/* receiptfile_settle takes those entries out of a file that is no mirror whose letters are not open
+ * any more; the others stay as they are.  `*left` is how many stay. */
+enum status receiptfile_settle(const struct link *link, const char *path, size_t *left,
+                               struct err *err);
+
+#endif
