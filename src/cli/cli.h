@@ -39,6 +39,8 @@ struct cli {
 int cmd_push(struct cli *cli);
 int cmd_map(struct cli *cli);
 int cmd_work(struct cli *cli);
+int cmd_send(struct cli *cli);
+int cmd_recover(struct cli *cli);
 int cmd_list(struct cli *cli);
 int cmd_show(struct cli *cli);
 int cmd_analyze(struct cli *cli);

@@ -123,6 +123,53 @@ static const struct cli_example push_examples[] = {
      "make-envelope | lazaret push - -o json | jq -r .job_id"},
     END_EXAMPLES};
 
+/* Where receipts go: of send and dlq recover. */
+#define ENDPOINT_FLAGS                                                                             \
+    VALUE("to", "URL",                                                                             \
+          "the endpoint: an address, or the name of a target of --config (required)"),             \
+        SWITCH("mcp", "call a tool over MCP; /mcp is added to the address when it is missing"),    \
+        OFFER("tool", "NAME", "asyncgate.complete asyncgate.fail asyncgate.report_progress",       \
+              "the tool (default: by the status of the receipt)"),                                 \
+        VALUE("token", "TOKEN",                                                                    \
+              "Authorization: Bearer for the endpoint; a Lazaret server is told who asks by "      \
+              "$LAZARET_TOKEN"),                                                                   \
+        PATH("token-file", "FILE", HINT_FILE,                                                      \
+             "likewise, from a file, so that no other user can see it"),                           \
+        MANY("header", "LINE", "one more header: 'X-Team: billing'"),                              \
+        VALUE("timeout", "SPAN", "for a whole request (default 30s)"),                             \
+        VALUE("connect-timeout", "SPAN", "to connect (default 10s)"),                              \
+        SWITCH("follow", "follow redirects, up to five (default: they are a failure)"),            \
+        PATH("receipts-file", "FILE", HINT_FILE,                                                   \
+             "the file of dead receipts (default DIR/dlq/receipts.json)")
+
+static const struct cli_flag send_flags[] = {
+    ENDPOINT_FLAGS,
+    PATH("receipt", "FILE", HINT_FILE, "the receipt, as JSON (default \"-\": standard input)"),
+    OFFER("policy", "NAME", POLICIES, "the retry policy (default receipts: 5 runs in 30 s)"),
+    END_FLAGS};
+
+static const struct cli_example send_examples[] = {
+    {"Send a receipt; on exhaustion it waits in the quarantine.",
+     "lazaret send --to https://hooks.example.org/receipts --receipt receipt.json"},
+    {"Call asyncgate.complete, or asyncgate.fail for a receipt whose status is failed.",
+     "lazaret send --to https://asyncgate.example.org --mcp --token-file token < receipt.json"},
+    END_EXAMPLES};
+
+static const struct cli_flag recover_flags[] = {
+    ENDPOINT_FLAGS,
+    PATH("file", "FILE", HINT_FILE,
+         "recover the entries of this file (default: all dead receipts, and what was added to "
+         "their file by hand)"),
+    SWITCH("wait", "when the endpoint does not answer, wait until it does"),
+    VALUE("parallel", "N", "send so many at once (default 8)"), END_FLAGS};
+
+static const struct cli_example recover_examples[] = {
+    {"The endpoint is back: bring every dead receipt there.",
+     "lazaret dlq recover --to https://asyncgate.example.org --mcp"},
+    {"The file of another machine, as soon as the endpoint answers.",
+     "lazaret dlq recover --file receipts.json --to https://hooks.example.org/receipts --wait"},
+    END_EXAMPLES};
+
 static const struct cli_flag map_flags[] = {
     PATH("input", "FILE", HINT_FILE,
          "the items: a JSON array, NDJSON, or one string a line; \"-\" is standard input"),
@@ -296,6 +343,8 @@ static const struct cli_flag serve_flags[] = {
     PATH("tls-cert", "FILE", HINT_FILE, "the certificate for TLS, with its chain, as PEM"),
     PATH("tls-key", "FILE", HINT_FILE, "its private key, as PEM"),
     PATH("access-log", "FILE", HINT_FILE, "a JSON line for each request; - is standard error"),
+    PATH("receipts-file", "FILE", HINT_FILE,
+         "the file that mirrors dead receipts (default DIR/dlq/receipts.json)"),
     SWITCH("metrics", "answer /metrics (the default)"),
     SWITCH("no-metrics", "do not"),
     END_FLAGS};
@@ -513,6 +562,22 @@ const struct cli_command cli_commands[] = {
      .operands_min = 1,
      .operands_max = OPERANDS_ANY,
      .run = cmd_work},
+    {.name = "send",
+     .operands = "--to URL",
+     .summary = "deliver a receipt to an HTTP or MCP endpoint, with retry",
+     .about =
+         "A receipt has lease_id, task_id, worker_id and status, and may have timestamp, summary, "
+         "artifact_pointers and error_metadata. It is a job like any other: it is on disk before "
+         "it is sent, the policy decides about each retry, and after the last it is a dead letter "
+         "and an entry of receipts.json. A 2xx is delivered; 408, 429, 5xx and an endpoint that "
+         "cannot be reached are tried again, a Retry-After is kept; any other answer is a refusal "
+         "and is not.\n\n"
+         "Each request carries the receipt's key, lease_id:status, as Idempotency-Key, so that an "
+         "answer that was lost does not make it count twice.\n\n"
+         "Prints \"delivered\" (exit code 0) or \"dead-lettered ID\" (exit code 1).",
+     .flags = send_flags,
+     .examples = send_examples,
+     .run = cmd_send},
     {.name = "dlq",
      .operands = "COMMAND",
      .summary = "look at dead letters and decide what becomes of them",
@@ -624,7 +689,8 @@ const struct cli_command cli_commands[] = {
               "RFC 4180 with a header; a field that a spreadsheet would take for a formula (it "
               "begins with = + - @, a tab or a line end) gets an apostrophe before it. map is a "
               "directory with index.json and items/ID.json for each letter, the id "
-              "percent-encoded. receipts is an array of receipt, failed_at and attempts.\n\n"
+              "percent-encoded. receipts is an array of receipt, failed_at and attempts, of the "
+              "letters of source receipts alone.\n\n"
               "OUT is a file, or \"-\" for standard output (not for map). A file appears whole or "
               "not at all, readable by its owner alone, and none is replaced without --force.",
      .flags = export_flags,
@@ -645,6 +711,18 @@ const struct cli_command cli_commands[] = {
      .operands_max = 1,
      .hint = HINT_FILE,
      .run = cmd_import},
+    {.name = "dlq recover",
+     .operands = "--to URL",
+     .summary = "send dead receipts again, those of a file or all",
+     .about =
+         "Each entry is sent once. What is delivered leaves the file, what fails is said and "
+         "stays. When the endpoint cannot be reached nothing is changed (exit code 5), or with "
+         "--wait it is waited for. An entry that somebody wrote into the file is taken in "
+         "first.\n\n"
+         "Prints how many were recovered and how many failed; the exit code is 1 when any failed.",
+     .flags = recover_flags,
+     .examples = recover_examples,
+     .run = cmd_recover},
     {.name = "dlq purge",
      .operands = "--older-than-days N",
      .summary = "remove old letters for good",

@@ -6,7 +6,7 @@
  *     map        a directory (mapdir.c) */
 #include <inttypes.h>
 
-#include "base/jsonw.h"
+#include "bridge/receiptfile.h"
 #include "cli/letters.h"
 #include "cli/mapdir.h"
 #include "cli/request.h"
@@ -14,6 +14,7 @@
 #include "cli/sink.h"
 #include "cli/text.h"
 #include "cli/view.h"
+#include "core/delivery.h"
 
 #define LINE_MAX_BYTES ((size_t)256 << 20)
 
@@ -45,23 +46,30 @@ static int array_end(struct export *e)
 static int receipt_letter(void *ctx, struct json letter)
 {
     struct export *e = ctx;
-    struct json inputs = view_get(view_get(letter, "envelope"), "inputs");
-    struct json receipt = view_get(inputs, "receipt");
-    struct jsonw w;
 
-    if (receipt.type != JSON_OBJECT)
-        receipt = inputs.type == JSON_OBJECT ? inputs : view_get(letter, "original_payload");
     buf_clear(&e->line);
-    buf_add_str(&e->line, e->count++ > 0 ? ",\n" : "[\n");
-    jsonw_init(&w, &e->line);
-    jsonw_object(&w);
-    jsonw_put_raw(&w, "receipt", receipt.raw);
-    jsonw_put_raw(&w, "failed_at", view_get(letter, "failed_at").raw);
-    jsonw_put_int(&w, "attempts", view_int(letter, "failure_count"));
-    jsonw_object_end(&w);
+    buf_add_str(&e->line, e->count > 0 ? ",\n" : "[\n");
+    if (!receiptfile_print(letter, &e->line))
+        return 0;
+    e->count++;
     if (buf_status(&e->line, NULL) != STATUS_OK)
         return say_no_memory();
     return sink_json(&e->sink, buf_slice(&e->line));
+}
+
+/* receipts_only narrows the query: other letters have no place in a file of receipts. */
+static int receipts_only(const struct args *args, struct buf *query)
+{
+    const char *source = args_value(args, "source");
+
+    if (!source)
+        request_query(query, "source", SLICE(DELIVERY_SOURCE_RECEIPTS));
+    else if (strcmp(source, DELIVERY_SOURCE_RECEIPTS) != 0)
+        return say_error(CLI_USAGE,
+                         "--format receipts exports letters of source " DELIVERY_SOURCE_RECEIPTS
+                         " alone, not of \"%s\"",
+                         source);
+    return 0;
 }
 
 /* ---- csv ------------------------------------------------------------------------------------- */
@@ -215,6 +223,8 @@ int cmd_export(struct cli *cli)
     buf_init(&query, 64 << 10);
     buf_init(&e.line, LINE_MAX_BYTES);
     code = letters_query(cli, &query);
+    if (code == 0 && format && strcmp(format, "receipts") == 0)
+        code = receipts_only(&cli->args, &query);
     if (code == 0 && format && strcmp(format, "map") == 0)
         code = export_map(&e, path, buf_slice(&query));
     else if (code == 0)

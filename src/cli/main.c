@@ -26,14 +26,14 @@ static const char *default_actor(struct arena *arena)
     return arena_printf(arena, "human:uid-%ld", (long)getuid()).ptr;
 }
 
-/* given_actor is what --actor says; NULL: nothing, or the command has a flag of its own by that
- * name. */
-static const char *given_actor(const struct args *args)
+/* common_value is what a flag of every command says; NULL: nothing, or the command has a flag of
+ * its own by that name. */
+static const char *common_value(const struct args *args, const char *name)
 {
     for (const struct cli_flag *flag = args->command->flags; flag->name; flag++)
-        if (strcmp(flag->name, "actor") == 0)
+        if (strcmp(flag->name, name) == 0)
             return NULL;
-    return args_value(args, "actor");
+    return args_value(args, name);
 }
 
 /* check_actor refuses what could not stand in one line of evidence, or in a header. */
@@ -66,7 +66,7 @@ static int choose_server(struct cli *cli)
 {
     const char *data = args_value(&cli->args, "data");
     const char *server = args_value(&cli->args, "server");
-    const char *token = args_value(&cli->args, "token");
+    const char *token = common_value(&cli->args, "token");
 
     if (data && !*data)
         return say_error(CLI_USAGE, "--data: must not be empty");
@@ -89,7 +89,7 @@ static int prepare(struct cli *cli)
 {
     const char *output = args_value(&cli->args, "output");
     const char *config = args_value(&cli->args, "config");
-    const char *actor = given_actor(&cli->args);
+    const char *actor = common_value(&cli->args, "actor");
     struct err err = {0};
 
     cli->json = output && strcmp(output, "json") == 0;

@@ -1,6 +1,7 @@
 /* serve: the server.
  *
- *     own the directory --> listen --> ready --> ... SIGTERM or SIGINT --> drain --> exit 0
+ *     own the directory --> listen, deliver --> ready --> ... SIGTERM or SIGINT --> drain --> exit
+ * 0
  *                                        `-- SIGHUP: the access log is opened anew
  *
  * Signals are blocked in every thread and waited for in this one. */
@@ -14,9 +15,16 @@
 #include "api/owner.h"
 #include "api/supervisor.h"
 #include "base/log.h"
+#include "bridge/office.h"
+#include "bridge/receiptfile.h"
 #include "cli/cli.h"
+#include "cli/config_targets.h"
+#include "cli/endpoint.h"
 #include "cli/file.h"
+#include "cli/runlink.h"
 #include "cli/say.h"
+#include "core/delivery.h"
+#include "crew/loop.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:8700"
 #define PEM_MAX (1 << 20)
@@ -29,6 +37,10 @@ struct serving {
     struct tokens *tokens;
     struct accesslog *accesslog;
     struct server *server;
+    struct ownlink own; /* how the next two talk to the engine */
+    struct link link;
+    struct office *office;             /* makes the deliveries */
+    struct receiptfile_keeper *keeper; /* of receipts.json */
     struct buf certificate, key;
     char url[SERVER_URL_SIZE];
 };
@@ -49,6 +61,8 @@ static int own(struct cli *cli, struct serving *serving)
     const struct config *config = &cli->config;
     const char *store = args_value(&cli->args, "store");
     struct err err = {0};
+    if (config_targets_load(&cli->config, &cli->arena, &err))
+        return say_error(CLI_USAGE, "%s", err.text);
     if (store && (strncmp(store, "sqlite:", 7) != 0 || !store[7]))
         return say_error(CLI_USAGE, "--store: must be sqlite:PATH, not \"%s\"", store);
     serving->meter = meter_new();
@@ -63,6 +77,7 @@ static int own(struct cli *cli, struct serving *serving)
                                              .discarded = config->keep_discarded}}},
         .redaction = config->redaction,
         .meter = serving->meter,
+        .targets = &config->targets,
         .no_metrics = args_has(&cli->args, "no-metrics"),
         .streams = true};
     enum status status = owner_open(&owner, &serving->owner, &err);
@@ -149,6 +164,28 @@ static int listen_on(struct cli *cli, struct serving *serving, int *fd)
     return 0;
 }
 
+/* open_deliveries begins to deliver, and to keep the file of dead receipts. */
+static int open_deliveries(struct cli *cli, struct serving *serving)
+{
+    const struct config *config = &cli->config;
+    struct err err = {0};
+    int code;
+    const char *path = endpoint_receipts(cli, &code);
+    if (!path)
+        return code;
+    serving->own = (struct ownlink){owner_api(serving->owner), "worker:" DELIVERY_QUEUE};
+    serving->link = runlink_own(&serving->own);
+    struct office_config office = {.link = &serving->link,
+                                   .targets = &config->targets,
+                                   .worker_id = DELIVERY_QUEUE,
+                                   .parallel = config->deliveries_parallel,
+                                   .host_parallel = config->deliveries_per_host};
+    enum status status = office_open(&office, &serving->office, &err);
+    if (!status)
+        status = receiptfile_keep(&serving->link, path, &serving->keeper, &err);
+    return status ? say_error(CLI_STORE, "%s", err.text) : 0;
+}
+
 static unsigned network_threads(const struct config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -189,12 +226,14 @@ static int start(struct cli *cli, struct serving *serving)
         status = station_describe(owner_station(serving->owner), what, &err);
     if (status)
         return say_error(status == STATUS_INVALID ? CLI_USAGE : CLI_STORE, "%s", err.text);
-    return 0;
+    return open_deliveries(cli, serving);
 }
 
 static void stop(struct serving *serving)
 {
     server_stop(serving->server);
+    office_close(serving->office);
+    receiptfile_release(serving->keeper);
     accesslog_close(serving->accesslog);
     owner_close(serving->owner);
     tokens_close(serving->tokens);
@@ -251,7 +290,10 @@ int cmd_serve(struct cli *cli)
         supervisor_notify(ready);
         wait_for_end(&signals, &serving);
         supervisor_notify("STOPPING=1\nSTATUS=finishing what was accepted\n");
+        struct span began = loop_now();
         server_drain(serving.server, cli->config.drain);
+        struct span left = {cli->config.drain.us - (loop_now().us - began.us)};
+        office_drain(serving.office, left.us > 0 ? left : (struct span){0});
     }
     stop(&serving);
     return code;

@@ -53,7 +53,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing(lz, tmp_path):
 
 
 def test_standard_output_takes_json_csv_and_receipts(lz):
-    lz.dead(job_id="a")
+    lz.dead(job_id="a", source="receipts", inputs={"receipt": {"lease_id": "l"}})
     assert json.loads(lz.ok("dlq", "export", "-"))[0]["job_id"] == "a"
     assert lz.run("dlq", "export", "-", "--format", "csv", text=False).stdout.count(b"\r\n") == 2
     assert len(json.loads(lz.ok("dlq", "export", "-", "--format", "receipts"))) == 1
@@ -71,17 +71,50 @@ def test_csv_is_rfc_4180_and_defuses_formulas(lz):
 
 def test_receipts_hold_the_receipt_and_how_often_it_failed(lz):
     receipt = {"lease_id": "l", "task_id": "t", "status": "complete"}
-    lz.dead(job_id="a", inputs={"receipt": receipt}), lz.dead(job_id="b", inputs={"task_id": "u"})
+    lz.dead(job_id="a", source="receipts", inputs={"target": "t", "body": receipt})
+    lz.dead(job_id="b", source="receipts", inputs={"task_id": "u"})
+    lz.dead(job_id="c", source="receipts", inputs={"receipt": receipt})
     entries = json.loads(lz.ok("dlq", "export", "-", "--format", "receipts"))
-    assert [e["receipt"] for e in entries] == [{"task_id": "u"}, receipt]
-    assert all(set(e) == {"receipt", "failed_at", "attempts"} and e["attempts"] == 1 for e in entries)
+    assert [e["receipt"] for e in entries] == [receipt, {"task_id": "u"}, receipt]
+    assert all(list(e) == ["receipt", "failed_at", "attempts"] and e["attempts"] == 1 for e in entries)
 
 
-def test_a_receipts_file_is_imported(lz):
-    entries = [{"receipt": {"lease_id": "l", "task_id": "t", "worker_id": "w", "status": "complete"},
-                "failed_at": "2026-02-13T06:22:00Z", "attempts": 5}]
+def test_only_letters_of_receipts_are_exported_as_receipts(lz):
+    lz.dead(job_id="a", inputs={"lease_id": "l"})
+    assert json.loads(lz.ok("dlq", "export", "-", "--format", "receipts")) == []
+    assert "source receipts alone" in lz.fails(2, "dlq", "export", "-", "--format", "receipts", "--source", "lazaret")
+    assert json.loads(lz.ok("dlq", "export", "-", "--format", "receipts", "--source", "receipts")) == []
+    assert len(json.loads(lz.ok("dlq", "export", "-"))) == 1
+
+
+RECEIPT = {"lease_id": "l", "task_id": "t", "worker_id": "w", "status": "complete", "timestamp": "2024-01-15T10:30:00Z",
+           "summary": "Task completed successfully", "artifact_pointers": ["s3://bucket/results.json"]}
+
+
+def test_a_receipts_file_is_imported(lz, tmp_path):
+    entries = [{"receipt": RECEIPT, "failed_at": "2026-02-13T06:22:00Z", "attempts": 5}]
     assert lz.json("dlq", "import", "-", input=entries) == {"imported": 1, "known": 0, "failed": 0}
     assert json.loads(lz.ok("dlq", "export", "-", "--format", "receipts")) == entries
+    [letter] = json.loads(lz.ok("dlq", "export", "-"))
+    assert (letter["queue"], letter["source"], letter["reason"]) == ("deliveries", "receipts", "undeliverable")
+    assert letter["envelope"]["action"] == "deliver" and letter["envelope"]["inputs"] == {"body": RECEIPT}
+    assert letter["recoverable"] is False
+    lz.ok("dlq", "export", tmp_path / "out.json", "--format", "receipts")
+    assert lz.json("dlq", "import", tmp_path / "out.json") == {"imported": 0, "known": 1, "failed": 0}
+
+
+def test_what_is_no_receipt_is_not_imported_as_one(lz):
+    half = {k: v for k, v in RECEIPT.items() if k != "task_id"}
+    assert "letter 1: receipt: task_id:" in lz.fails(2, "dlq", "import", "-", input=[{"receipt": half}])
+    assert json.loads(lz.ok("dlq", "export", "-")) == []
+
+
+def test_a_receipt_put_down_by_hand_failed_when_it_is_imported(lz):
+    assert lz.json("dlq", "import", "-", input=[{"receipt": RECEIPT}])["imported"] == 1
+    assert lz.json("dlq", "import", "-", input=[{"receipt": RECEIPT}])["known"] == 1
+    [letter] = json.loads(lz.ok("dlq", "export", "-"))
+    assert letter["failure_count"] == 0
+    assert letter["failed_at"] == letter["first_attempt"] == letter["last_attempt"]
 
 
 def test_a_map_export_never_uses_an_id_as_a_path(lz, other, tmp_path):
