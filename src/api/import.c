@@ -6,7 +6,9 @@
 #include "api/import_form.h"
 #include "api/print.h"
 #include "api/routes.h"
+#include "core/delivery.h"
 #include "core/envelope.h"
+#include "core/tree.h"
 
 #define IMPORT_CHUNK 500                    /* letters of one engine command */
 #define RESULTS_BYTES_MAX ((size_t)1 << 29) /* of the answers to all of them */
@@ -26,6 +28,74 @@ struct intake {
     struct jsonw out;
 };
 
+/* ---- receipts that are known ------------------------------------------------------------------
+ *
+ * An entry of receipts.json tells the second of a death and no id.  When a letter of the same
+ * receipt died in that second it is that letter: so the file that mirrors the quarantine can be
+ * imported into it. */
+
+#define SAME_SECOND_MAX 10000 /* letters of one second that are looked at */
+
+struct receipt_search {
+    const struct import_item *item;
+    struct slice dlq_id; /* of the letter; empty: none was found */
+};
+
+/* receipt_of is the receipt in an envelope. */
+static bool receipt_of(struct slice body, struct slice job_id, struct arena *arena,
+                       struct json *out)
+{
+    struct json job;
+    struct delivery delivery;
+    struct err err;
+    if (json_parse(body, &job, NULL) ||
+        delivery_read(job, job_id, arena, &delivery, &err) != STATUS_OK)
+        return false;
+    *out = delivery.body;
+    return true;
+}
+
+static enum status find_receipt(struct engine *engine, struct store *store, void *ctx,
+                                struct arena *arena, struct err *err)
+{
+    struct receipt_search *search = ctx;
+    const struct letter *wanted = &search->item->letter;
+    struct instant second = {wanted->failed_at.us - wanted->failed_at.us % 1000000};
+    struct letter_filter filter = {.source = SLICE(DELIVERY_SOURCE_RECEIPTS),
+                                   .after = second,
+                                   .before = instant_add(second, span_seconds(1)),
+                                   .limit = SAME_SECOND_MAX};
+    struct letter *letters;
+    size_t count;
+    struct json receipt, other;
+    (void)engine;
+    enum status status = store->letter_list(store, &filter, arena, &letters, &count, err);
+    if (status || !receipt_of(search->item->body, wanted->job_id, arena, &receipt))
+        return status;
+    for (size_t i = 0; !status && i < count && !search->dlq_id.len; i++) {
+        struct stored_envelope stored;
+        status = store->envelope_get(store, letters[i].envelope_seq, arena, &stored, err);
+        if (!status && receipt_of(stored.body, stored.job_id, arena, &other) &&
+            tree_same(receipt, other))
+            search->dlq_id = letters[i].dlq_id;
+    }
+    return status;
+}
+
+/* know_receipt gives an entry the id of the letter that it is. */
+static enum status know_receipt(struct intake *intake, struct import_item *item)
+{
+    struct receipt_search search = {.item = item};
+    if (!item->from_receipt)
+        return STATUS_OK;
+    enum status status = call_read(intake->call, find_receipt, &search, &intake->call->arena);
+    if (search.dlq_id.len)
+        item->letter.dlq_id = search.dlq_id;
+    return status;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
 /* read_entry reads one letter of a chunk. */
 static enum status read_entry(struct intake *intake, struct slice text)
 {
@@ -33,10 +103,8 @@ static enum status read_entry(struct intake *intake, struct slice text)
     size_t n = intake->count++;
     import_form_read(call, text, intake->run_id, &intake->items[intake->item_count]);
     intake->statuses[n] = call->status;
-    if (call->status == STATUS_OK) {
-        intake->item_count++;
-        return STATUS_OK;
-    }
+    if (call->status == STATUS_OK)
+        return know_receipt(intake, &intake->items[intake->item_count++]);
     if (call->status == STATUS_NO_MEMORY)
         return call->status;
     intake->errors[n] = arena_dup(&call->arena, slice_of(call->err.text));

@@ -241,7 +241,7 @@ static void read_counts(struct form *form, const char *count_name)
 static void take_envelope(struct form *form, struct slice body)
 {
     struct envelope envelope;
-    struct err err;
+    struct err err = {0};
     struct letter *letter = form->letter;
     if (form->call->status != STATUS_OK)
         return;
@@ -487,6 +487,7 @@ void import_form_read(struct call *call, struct slice text, struct slice run_id,
     if (call->status != STATUS_OK)
         return;
     judge(&form);
+    item->from_receipt = is_receipt;
     if (is_receipt)
         item->letter.recoverable = false;
     read_times(&form);

@@ -61,6 +61,7 @@ struct receipt_entry {
     struct slice job_id;
     struct slice label; /* "abc-123:complete" */
     bool recovering;    /* a replay of it is on its way */
+    bool again;         /* for whoever sends it: it was put off once */
 };
 
 /* receiptfile_open lists the open letters of the entries of a file, in their order, after a sync of

@@ -37,11 +37,14 @@ struct recovery {
     unsigned parallel;
     struct receipt_entry *entries;
     size_t count;
-    size_t next; /* the first that was not tried */
+    size_t next;                 /* the first that was not tried */
+    struct receipt_entry *later; /* to be tried when all others were */
+    size_t later_count;
     struct slice job_ids[WAVE];
     struct receipt_entry *wave[WAVE]; /* the entries of these jobs */
     size_t wave_count;
     size_t recovered, failed;
+    bool begun; /* letters were claimed: something has changed */
     bool stopped, gone;
 };
 
@@ -96,7 +99,7 @@ static int reach(struct recovery *r)
     if (status == STATUS_OK)
         return 0;
     say_error(CLI_STORE, "%s", err.text);
-    if (r->next == 0)
+    if (!r->begun)
         say_hint("nothing was changed: try again later, or with --wait");
     return CLI_STORE;
 }
@@ -113,6 +116,12 @@ static void add_to_wave(struct recovery *r, size_t begin, struct json result)
         entry++;
     if (entry == &r->entries[r->next])
         return;
+    if (error.len > 0 && !entry->again &&
+        slice_is(view_text(result, "code", &r->cli->arena), "conflict")) {
+        entry->again = true; /* another of the same receipt is on its way: after that */
+        r->later[r->later_count++] = *entry;
+        return;
+    }
     if (error.len > 0) {
         say_note("%.*s: %.*s", SLICE_ARG(entry->label), SLICE_ARG(error));
         r->failed++;
@@ -132,6 +141,7 @@ static int claim(struct recovery *r)
     struct json result;
     size_t begin = r->next;
 
+    r->begun = true;
     buf_init(&body, 1 << 20);
     jsonw_init(&w, &body);
     jsonw_object(&w);
@@ -189,10 +199,21 @@ static int send_wave(struct recovery *r)
     return 0;
 }
 
+/* take_later goes on with those that had to wait; false: there are none. */
+static bool take_later(struct recovery *r)
+{
+    if (!r->later_count)
+        return false;
+    memcpy(r->entries, r->later, r->later_count * sizeof(*r->entries));
+    r->count = r->later_count;
+    r->next = r->later_count = 0;
+    return true;
+}
+
 static int send_all(struct recovery *r)
 {
     int code = 0;
-    while (code == 0 && r->next < r->count && !r->stopped) {
+    while (code == 0 && !r->stopped && (r->next < r->count || take_later(r))) {
         if (r->gone)
             code = reach(r);
         r->gone = false;
@@ -273,6 +294,9 @@ int cmd_recover(struct cli *cli)
         receiptfile_open(&r.link, r.path, r.mirror, &cli->arena, &r.entries, &r.count, &err);
     if (status != STATUS_OK)
         return say_error(runlink_exit(status), "%s", err.text);
+    r.later = arena_array(&cli->arena, r.count + 1, sizeof *r.later);
+    if (!r.later)
+        return say_no_memory();
     if (r.count == 0) {
         out_str(&cli->out,
                 cli->json ? "{\"recovered\":0,\"failed\":0,\"left\":0}\n" : "nothing to recover\n");
@@ -281,7 +305,7 @@ int cmd_recover(struct cli *cli)
     code = reach(&r);
     if (code == 0 && !r.stopped)
         code = send_all(&r);
-    if (code == CLI_STORE && r.next == 0)
+    if (code != 0 && !r.begun)
         return code;
     int settled = settle(&r, &left);
     show_end(&r, left);

@@ -252,6 +252,7 @@ struct import_item {
     struct slice body;    /* original_payload */
     const struct import_attempt *attempts;
     size_t attempt_count;
+    bool from_receipt; /* the reader's: it is an entry of receipts.json */
     enum status status;
     struct err err;
     bool created;
