@@ -20,6 +20,7 @@ struct line_host {
     uint32_t link; /* of the table */
     struct line_entry *first, *last;
     unsigned under_way;
+    struct span answered; /* when it did, lately; 0: never, since somebody came for it */
     bool in_turn;
     uint32_t next, before; /* of those that take turns; `next` of a free one: the next free one */
 };
@@ -207,6 +208,21 @@ struct line_entry *line_next(struct line *line)
     turn_remove(line, handle); /* the others are first */
     turn_check(line, handle);
     return entry;
+}
+
+void line_answered(struct line *line, const struct line_entry *entry, struct span now)
+{
+    line->hosts[entry->host].answered = now;
+}
+
+bool line_silent(const struct line *line, const struct line_entry *entry, struct span since)
+{
+    return line->hosts[entry->host].answered.us <= since.us;
+}
+
+struct line_entry *line_waiting(const struct line *line, const struct line_entry *entry)
+{
+    return line->hosts[entry->host].first;
 }
 
 void line_leave(struct line *line, struct line_entry *entry)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/time.h"
 #include "store/table.h"
 
 struct line_host;
@@ -38,6 +39,14 @@ bool line_join(struct line *line, struct line_entry *entry, struct slice host);
 
 /* line_next is whose turn it is; it is under way then.  NULL: nobody's. */
 struct line_entry *line_next(struct line *line);
+
+/* line_answered notes that the host of an entry has answered at `now`; line_silent says that it has
+ * not since `since`, as far as is known. */
+void line_answered(struct line *line, const struct line_entry *entry, struct span now);
+bool line_silent(const struct line *line, const struct line_entry *entry, struct span since);
+
+/* line_waiting is the first that waits for the host of an entry; NULL: nobody does. */
+struct line_entry *line_waiting(const struct line *line, const struct line_entry *entry);
 
 /* line_leave takes an entry out, whether it waits or is under way. */
 void line_leave(struct line *line, struct line_entry *entry);

@@ -103,6 +103,34 @@ static void begin_all(struct wire *wire)
         begin(wire, (struct wire_part *)entry);
 }
 
+/* give_up_waiting ends those that wait for a host which let a request's time pass without answering
+ * any other meanwhile: they would only wait longer, and hold up who waits for other hosts. */
+static void give_up_waiting(struct wire *wire, const struct wire_part *silent)
+{
+    struct line_entry *entry;
+
+    while ((entry = line_waiting(&wire->line, &silent->entry))) {
+        struct wire_part *part = (struct wire_part *)entry;
+        part->call->outcome = WIRE_UNSENT;
+        err_set(&part->call->err, STATUS_UNAVAILABLE, "not sent, as one before it was in vain: %s",
+                silent->call->err.text);
+        line_leave(&wire->line, entry);
+        end_part(wire, part);
+    }
+}
+
+/* look_at_host draws conclusions from the end of a call about its host. */
+static void look_at_host(struct wire *wire, const struct wire_part *part)
+{
+    const struct wire_call *call = part->call;
+    struct span now = loop_now(), began = {now.us - call->took.us};
+
+    if (call->outcome == WIRE_ANSWERED)
+        line_answered(&wire->line, &part->entry, now);
+    else if (call->timed_out && line_silent(&wire->line, &part->entry, began))
+        give_up_waiting(wire, part);
+}
+
 /* collect takes what libcurl is done with. */
 static void collect(struct wire *wire)
 {
@@ -113,6 +141,7 @@ static void collect(struct wire *wire)
         struct transfer *transfer = NULL;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
         transfer_end(transfer, message->data.result);
+        look_at_host(wire, transfer->part);
         give_back(wire, transfer);
     }
 }
@@ -341,6 +370,13 @@ static void clear_answer(struct wire_call *call)
     call->took = (struct span){0};
 }
 
+static bool is_local(struct slice host)
+{
+    struct address address;
+    const char *range = address_parse(host, &address) ? address_range(address) : NULL;
+    return url_same_host(host, SLICE("localhost")) || (range && strcmp(range, "loopback") == 0);
+}
+
 /* join puts a call into the line of its host.  A URL that is none ends it. */
 static bool join(struct wire *wire, struct wire_part *part)
 {
@@ -352,6 +388,8 @@ static bool join(struct wire *wire, struct wire_part *part)
         end_part(wire, part);
         return true;
     }
+    part->tls = url.tls;
+    part->direct = !wire->proxies || call->may_connect || is_local(url.host);
     int len = snprintf(name, sizeof name, "%.*s:%u", SLICE_ARG(url.host), url.port);
     for (int i = 0; i < len; i++)
         if (name[i] >= 'A' && name[i] <= 'Z')

@@ -15,7 +15,9 @@
  * headers are.
  *
  * A host (with its port) has at most `host_parallel` requests under way; others to it wait here,
- * and do not hold up those to other hosts.  Time counts from when a request leaves this line.
+ * and do not hold up those to other hosts.  Time counts from when a request leaves this line.  When
+ * a host lets the time of a request pass, and answers no other meanwhile, those that wait for it
+ * end with that one, as WIRE_UNSENT.
  *
  * Everything here is called on the loop's thread. */
 #ifndef LAZARET_BRIDGE_WIRE_H

@@ -6,14 +6,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
 
 #include "base/mem.h"
 #include "bridge/wire_parts.h"
-#include "core/url.h"
 
 #define CONNECT_DEFAULT_MS 10000
 #define WHOLE_DEFAULT_MS 30000
@@ -173,7 +171,10 @@ static void copy_value(struct slice line, const char *name, char *out, size_t si
     }
     while (line.len > 0 && (unsigned char)line.ptr[line.len - 1] <= ' ')
         line.len--;
-    snprintf(out, size, "%.*s", SLICE_ARG(line));
+    if (line.len >= size)
+        line.len = size - 1;
+    memcpy(out, line.ptr, line.len);
+    out[line.len] = '\0';
 }
 
 /* take_header follows the head of the answer.  libcurl would tell of it later too, but what it
@@ -269,29 +270,18 @@ static bool make_headers(struct transfer *transfer)
     return add_header(transfer, "Expect:") && (has_type || add_header(transfer, "Content-Type:"));
 }
 
-static bool is_local(struct slice host)
-{
-    struct address address;
-    const char *range = address_parse(host, &address) ? address_range(address) : NULL;
-    return url_same_host(host, SLICE("localhost")) || (range && strcmp(range, "loopback") == 0);
-}
-
 /* set_way sets how to get there. */
 static bool set_way(struct transfer *transfer)
 {
     CURL *easy = transfer->easy;
-    const struct wire_call *call = transfer->part->call;
-    struct url url = {0};
-    struct err err;
+    const struct wire_part *part = transfer->part;
 
-    if (url_parse(slice_of(call->url), &url, &err) != STATUS_OK)
-        BUG("%s", err.text);
-    bool direct = !transfer->wire->proxies || call->may_connect || is_local(url.host);
-    transfer->tls = url.tls;
-    return curl_easy_setopt(easy, CURLOPT_URL, call->url) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, url.tls ? "https" : "http,https") ==
-               CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_PROXY, direct ? "" : NULL) == CURLE_OK;
+    transfer->tls = part->tls;
+    return curl_easy_setopt(easy, CURLOPT_URL, part->call->url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_PROXY, part->direct ? "" : NULL) == CURLE_OK &&
+           (!part->call->redirects ||
+            curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR,
+                             part->tls ? "https" : "http,https") == CURLE_OK);
 }
 
 static long ms_of(struct span span, long otherwise)

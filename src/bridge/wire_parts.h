@@ -49,6 +49,7 @@ struct transfer {
 struct wire_part {
     struct line_entry entry; /* first */
     struct wire_call *call;
+    bool tls, direct;          /* of its URL; and whether it goes without a proxy */
     struct transfer *transfer; /* when it is under way */
     bool ended;                /* it waits for `done` to be called */
     struct wire_part *next;    /* of those that ended */

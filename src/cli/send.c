@@ -134,7 +134,7 @@ static int push(struct sending *sending)
     struct buf body;
     struct jsonw w;
 
-    buf_init(&body, ENVELOPE_BODY_MAX * 2);
+    buf_init(&body, (size_t)ENVELOPE_BODY_MAX * 2);
     jsonw_init(&w, &body);
     jsonw_object(&w);
     jsonw_put_string(&w, "target", sending->to.url);

@@ -164,8 +164,9 @@ static bool read_v6(struct slice text, uint8_t out[16])
     for (int i = 0; i < groups.count; i++, to++) {
         if (i == groups.gap)
             to += missing;
-        out[2 * to] = (uint8_t)(groups.words[i] >> 8);
-        out[2 * to + 1] = (uint8_t)groups.words[i];
+        uint8_t *pair = out + (ptrdiff_t)2 * to;
+        pair[0] = (uint8_t)(groups.words[i] >> 8);
+        pair[1] = (uint8_t)groups.words[i];
     }
     return true;
 }
@@ -215,7 +216,7 @@ void address_format(struct address address, char out[ADDRESS_TEXT_SIZE])
         snprintf(out, ADDRESS_TEXT_SIZE, "%u.%u.%u.%u", bytes[12], bytes[13], bytes[14], bytes[15]);
         return;
     }
-    for (int i = 0; i < WORDS; i++)
+    for (size_t i = 0; i < WORDS; i++)
         words[i] = (uint16_t)(bytes[2 * i] << 8 | bytes[2 * i + 1]);
     gap = longest_gap(words, &length);
     for (int i = 0; i < WORDS; i++) {

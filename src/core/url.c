@@ -101,7 +101,7 @@ static enum status check_labels(struct slice host, struct slice *last, struct er
 
 enum status url_host_parse(struct slice text, struct slice *out, struct err *err)
 {
-    struct slice host = text, last;
+    struct slice host = text, last = {0};
     struct address address;
 
     if (host.len > 0 && host.ptr[host.len - 1] == '.')
@@ -156,7 +156,7 @@ static enum status read_bracketed(struct slice text, struct url *url, struct sli
 static enum status read_authority(struct slice text, struct url *url, struct err *err)
 {
     enum status status;
-    struct slice rest;
+    struct slice rest = {0};
 
     if (find(text, "@") < text.len)
         return err_set(err, STATUS_INVALID,

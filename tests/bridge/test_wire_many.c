@@ -162,27 +162,33 @@ static void hosts_take_turns_when_not_all_can_go(void **state)
 static void the_time_in_the_line_does_not_count(void **state)
 {
     struct endpoint endpoint;
+    struct pit pit;
     struct range range;
-    struct shot slow, waiting;
+    struct shot slow, waiting, clock;
     (void)state;
 
-    endpoint_open(&endpoint, serve_hang);
+    endpoint_open(&endpoint, serve_held);
+    pit_open(&pit, "127.0.0.1", 0);
     range_open(&range, 0, 1);
     shot_at(&slow, &range, &endpoint, "/");
-    slow.call.whole = span_ms(200);
     shot_at(&waiting, &range, &endpoint, "/");
-    waiting.call.whole = span_ms(100);
+    waiting.call.whole = span_ms(1000);
+    shot_init(&clock, &range, "127.0.0.1", pit.port, "/");
+    clock.call.connect = span_ms(1200);
     shot_send(&slow);
     shot_send(&waiting);
-    range_run_until(&range, 1);
-    assert_int_equal(slow.dones, 1);
+    shot_send(&clock);
+    range_run_until(&range, 2);
+    assert_int_equal(clock.dones, 1);
     assert_int_equal(waiting.dones, 0); /* though its time would be over */
+    endpoint_release(&endpoint);
     range_run(&range);
-    assert_true(waiting.call.timed_out);
-    assert_true(waiting.call.sent);
+    assert_int_equal(waiting.call.outcome, WIRE_ANSWERED);
     shot_release(&slow);
     shot_release(&waiting);
+    shot_release(&clock);
     range_close(&range);
+    pit_close(&pit);
     endpoint_close(&endpoint);
 }
 
@@ -220,6 +226,65 @@ static void a_dead_host_does_not_hold_up_the_others(void **state)
     free(shots);
     range_close(&range);
     pit_close(&pit);
+    endpoint_close(&endpoint);
+}
+
+static void who_waits_for_a_host_that_lets_time_pass_does_not_wait_longer(void **state)
+{
+    enum { COUNT = 9 };
+    struct pit pit;
+    struct range range;
+    struct shot shots[COUNT];
+    (void)state;
+
+    pit_open(&pit, "127.0.0.1", 0);
+    range_open(&range, 0, 2);
+    for (int i = 0; i < COUNT; i++) {
+        shot_init(&shots[i], &range, "127.0.0.1", pit.port, "/");
+        shots[i].call.connect = span_ms(i < 2 ? 100 : 600000);
+        shots[i].call.whole = span_ms(600000);
+        shot_send(&shots[i]);
+    }
+    range_run(&range);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(shots[i].call.outcome, WIRE_UNSENT);
+        assert_int_equal(shots[i].call.timed_out, i < 2);
+        if (i >= 2)
+            assert_non_null(strstr(shots[i].call.err.text, "not sent, as one before it"));
+        shot_release(&shots[i]);
+    }
+    range_close(&range);
+    pit_close(&pit);
+}
+
+/* serve_first_hangs answers all but the first request. */
+static bool serve_first_hangs(struct visit *visit)
+{
+    return strcmp(visit->path, "/first") == 0 ? serve_hang(visit) : serve_ok(visit);
+}
+
+static void a_host_that_answers_others_meanwhile_is_waited_for(void **state)
+{
+    enum { COUNT = 40 };
+    struct endpoint endpoint;
+    struct range range;
+    struct shot shots[COUNT];
+    (void)state;
+
+    endpoint_open(&endpoint, serve_first_hangs);
+    range_open(&range, 0, 2);
+    for (int i = 0; i < COUNT; i++) {
+        shot_at(&shots[i], &range, &endpoint, i ? "/" : "/first");
+        if (i == 0)
+            shots[i].call.whole = span_ms(300);
+        shot_send(&shots[i]);
+    }
+    range_run(&range);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(shots[i].call.outcome, i ? WIRE_ANSWERED : WIRE_UNKNOWN);
+        shot_release(&shots[i]);
+    }
+    range_close(&range);
     endpoint_close(&endpoint);
 }
 
@@ -432,6 +497,8 @@ int main(void)
         cmocka_unit_test(hosts_take_turns_when_not_all_can_go),
         cmocka_unit_test(the_time_in_the_line_does_not_count),
         cmocka_unit_test(a_dead_host_does_not_hold_up_the_others),
+        cmocka_unit_test(who_waits_for_a_host_that_lets_time_pass_does_not_wait_longer),
+        cmocka_unit_test(a_host_that_answers_others_meanwhile_is_waited_for),
         cmocka_unit_test(thousands_to_many_hosts_all_arrive_once),
         cmocka_unit_test(a_request_can_be_stopped_wherever_it_is),
         cmocka_unit_test(one_that_is_done_can_stop_another),
