@@ -5,7 +5,7 @@
 #   make example   build, and run the worked example
 #   make test      everything that is tested, under the sanitizers
 #   make sim N=    more seeded histories in the simulator   (N=20000)
-#   make soak      kill -9 in a loop: 300 times inside the process, 100 times the server under load, 100 times a map run
+#   make soak      kill -9 in a loop: 300 times inside the process, 100 times each the server under load, a map run, deliveries
 #   make fuzz      each fuzz target for SECONDS_EACH seconds  (60)
 #   make bench     the figures, as ratios in one run
 #   make lint      format, static analysis, layers
@@ -49,6 +49,7 @@ soak: build-fast/build.ninja
 	@ninja -C build-fast --quiet lazaret
 	@LAZARET_BIN=build-fast/lazaret tests/e2e/http_kill.py --kills 100
 	@LAZARET_BIN=build-fast/lazaret tests/e2e/map_kill.py --kills 100
+	@LAZARET_BIN=build-fast/lazaret tests/e2e/receipts_kill.py --kills 100
 
 fuzz:
 	@scripts/deps test
