@@ -358,6 +358,12 @@ static enum status look_without(struct session *session, struct err *err)
 
 static enum status look_once(struct session *session, enum purpose purpose, struct err *err)
 {
+    if (!session->path) {
+        enum status loaded = receiptbook_load(&session->book, err);
+        if (loaded == STATUS_OK)
+            print_mirror(session);
+        return loaded;
+    }
     enum status status = lockedfile_open(&session->file, session->path, session->make, err);
     if (status == STATUS_OK)
         return look(session, purpose, err);

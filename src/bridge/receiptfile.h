@@ -40,7 +40,8 @@ struct receiptfile_counts {
  * is made, with its directory, when there is something to write.  STATUS_INVALID: the file is no
  * such array, or an entry is no receipt; the file is not changed, and the sentence says which and
  * what to do.  STATUS_BUSY: somebody keeps it locked.  `counts` may be NULL; after an
- * error only `there` and `seen` are filled. */
+ * error only `there` and `seen` are filled.  Without a path (a server
+ * keeps its own file) the letters are only counted. */
 enum status receiptfile_sync(const struct link *link, const char *path,
                              struct receiptfile_counts *counts, struct err *err);
 

@@ -250,7 +250,7 @@ static void show_end(struct recovery *r, size_t left)
                    r->failed, left);
     else if (left)
         out_format(out, "recovered %zu, failed %zu: %zu left in %s\n", r->recovered, r->failed,
-                   left, r->path);
+                   left, r->path ? r->path : "the quarantine");
     else
         out_format(out, "recovered %zu, failed %zu\n", r->recovered, r->failed);
 }
@@ -269,12 +269,9 @@ static int read_flags(struct recovery *r)
     r->patient = args_has(&cli->args, "wait");
     r->mirror = !file;
     r->path = file;
-    if (code == 0 && !file)
+    /* A server keeps its own file, where it is. */
+    if (code == 0 && !file && (!cli->server || args_has(&cli->args, "receipts-file")))
         r->path = endpoint_receipts(cli, &code);
-    if (code == 0 && !file && cli->server)
-        return say_error(CLI_USAGE,
-                         "--file: is required with --server: its receipts.json is there, "
-                         "not here");
     return code;
 }
 

@@ -209,10 +209,12 @@ def test_a_file_that_is_not_there_is_not_found(post, endpoint, tmp_path):
     assert (done.returncode, done.stdout) == (3, "") and "missing.json" in done.stderr, done
 
 
-def test_the_file_of_a_server_is_not_here_so_one_must_be_named(tmp_path, endpoint):
-    post = Post(tmp_path, endpoint, "server")
+def test_a_server_keeps_its_own_file_so_none_has_to_be_named(tmp_path, endpoint):
+    post = die(Post(tmp_path, endpoint, "server"), endpoint)
+    endpoint.on("b:complete", answer(400))
     done = post.lz.run("dlq", "recover", "--to", endpoint.url)
-    assert (done.returncode, done.stdout) == (2, "") and "--file" in done.stderr, done
+    assert (done.returncode, done.stdout) == (1, "recovered 2, failed 1: 1 left in the quarantine\n"), done
+    assert len(open_letters(post)) == 1
 
 
 @pytest.mark.parametrize("content", ["{", "{}", "[1]", '[{"receipt": 5}]', '[{"receipt": {"lease_id": "l"}}]', "\xff"])
