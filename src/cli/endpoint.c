@@ -1,6 +1,10 @@
 /* endpoint: flags to a target. */
 #include "cli/endpoint.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/config_targets.h"
@@ -10,6 +14,7 @@
 
 #define TOKEN_MAX 16384
 #define HEADERS_MAX 100
+#define HOST_SIZE 64
 #define RECEIPTS_NAME "dlq/receipts.json"
 
 /* ---- the token ------------------------------------------------------------------------------- */
@@ -138,10 +143,34 @@ int endpoint_read(struct cli *cli, struct target *out)
     return code;
 }
 
+/* host_name is this host, as it stands in the name of a worker. */
+static void host_name(char out[HOST_SIZE])
+{
+    snprintf(out, HOST_SIZE, "host");
+    gethostname(out, HOST_SIZE - 1);
+    out[HOST_SIZE - 1] = '\0';
+}
+
+bool endpoint_is_gone(struct slice worker)
+{
+    char host[HOST_SIZE], name[256], *pid;
+
+    host_name(host);
+    if (worker.len >= sizeof name)
+        return false;
+    snprintf(name, sizeof name, "%.*s", SLICE_ARG(worker));
+    const char *at = strchr(name, ':');
+    if (!at || strncmp(at + 1, host, strlen(host)) != 0 || !(pid = strrchr(name, ':')) ||
+        pid != at + 1 + strlen(host))
+        return false;
+    long number = strtol(pid + 1, NULL, 10);
+    return number > 1 && kill((pid_t)number, 0) != 0 && errno == ESRCH;
+}
+
 const char *endpoint_worker(struct cli *cli, const char *what)
 {
-    char host[64] = "host";
-    gethostname(host, sizeof host - 1);
+    char host[HOST_SIZE];
+    host_name(host);
     return arena_printf(&cli->arena, "%s:%s:%ld", what, host, (long)getpid()).ptr;
 }
 

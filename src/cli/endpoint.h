@@ -14,6 +14,9 @@ int endpoint_read(struct cli *cli, struct target *out);
  * when memory is exhausted. */
 const char *endpoint_worker(struct cli *cli, const char *what);
 
+/* endpoint_is_gone says whether a worker of that name was a process of this host that has ended. */
+bool endpoint_is_gone(struct slice worker);
+
 /* endpoint_receipts is the file of dead receipts: --receipts-file, else what the configuration
  * says, else DIR/dlq/receipts.json.  NULL, with the exit code in `*code`, when memory is exhausted
  * or there is no data directory. */

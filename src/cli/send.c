@@ -126,6 +126,38 @@ static int read_receipt(struct sending *sending)
     return status == STATUS_OK ? 0 : say_error(CLI_USAGE, "%s: %s", name, err.text);
 }
 
+/* take_over ends the lease of a `send` of this host that was killed: its time need not be waited
+ * for. */
+static int take_over(struct sending *sending)
+{
+    struct cli *cli = sending->cli;
+    struct reply job, answer;
+    struct buf body;
+    struct jsonw w;
+    const char *path = request_path(cli, "/api/v1/jobs/", sending->job_id, "");
+    int code = path ? request_send(cli, "GET", path, (struct slice){0}, (struct slice){0}, &job)
+                    : say_no_memory();
+
+    if (!path)
+        return code;
+    struct slice worker =
+        code == 0 ? view_text(job.value, "worker", &cli->arena) : (struct slice){0};
+    if (code == 0 && worker.len > 0 && endpoint_is_gone(worker)) {
+        buf_init(&body, 4096);
+        jsonw_init(&w, &body);
+        jsonw_object(&w);
+        jsonw_put_string(&w, "worker_id", worker);
+        jsonw_put_str(&w, "message", "the process that was sending it was killed");
+        jsonw_object_end(&w);
+        code = request_send(cli, "POST", "/api/v1/leases/interrupted", (struct slice){0},
+                            buf_slice(&body), &answer);
+        reply_release(&answer);
+        buf_release(&body);
+    }
+    reply_release(&job);
+    return code;
+}
+
 /* push makes the job. */
 static int push(struct sending *sending)
 {
@@ -150,11 +182,13 @@ static int push(struct sending *sending)
     if (code == 0) {
         struct json created = view_get(reply.value, "created");
         sending->job_id = arena_dup(&cli->arena, view_text(reply.value, "job_id", &cli->arena));
-        if (created.type == JSON_FALSE)
-            say_note("the same receipt is on its way already, as job %.*s: going on with it",
-                     SLICE_ARG(sending->job_id));
         if (!sending->job_id.ptr)
             code = say_no_memory();
+        else if (created.type == JSON_FALSE)
+            say_note("the same receipt is on its way already, as job %.*s: going on with it",
+                     SLICE_ARG(sending->job_id));
+        if (code == 0 && created.type == JSON_FALSE)
+            code = take_over(sending);
     }
     reply_release(&reply);
     buf_release(&body);
