@@ -33,6 +33,9 @@ void waiting_run(struct bench *bench);   /* long polls, and connections that do 
 void map_true_run(struct bench *bench);   /* items of /bin/true beside xargs and GNU parallel */
 void map_memory_run(struct bench *bench); /* what an item that waits takes of the memory */
 void map_start_run(struct bench *bench);  /* a million items: how soon the first command runs */
+/* and of deliveries: */
+void deliveries_run(struct bench *bench); /* receipts beside a bare libcurl loop */
+void dead_host_run(struct bench *bench);  /* a hundred hosts, with and without a dead one */
 
 /* bench_die removes the scratch files and ends the program. */
 _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -8,7 +8,7 @@
 #include "bench.h"
 
 struct scenario {
-    const char *part; /* "engine", "http" or "map" */
+    const char *part; /* "engine", "http", "map" or "deliveries" */
     const char *name;
     void (*run)(struct bench *bench);
     const char *what;
@@ -28,14 +28,19 @@ static const struct scenario scenarios[] = {
     {"map", "map_true", map_true_run, "items of /bin/true, beside xargs and GNU parallel"},
     {"map", "map_memory", map_memory_run, "memory of a million items that wait"},
     {"map", "map_start", map_start_run, "a million items: how soon the first command runs"},
+    {"deliveries", "deliver", deliveries_run,
+     "receipts to an endpoint, beside a bare libcurl loop"},
+    {"deliveries", "dead_host", dead_host_run, "a hundred hosts, with and without a dead one"},
 };
 #define SCENARIO_COUNT (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static void usage(FILE *out)
 {
-    fputs("usage: bench [engine|http|map] [--quick] [--only NAME] [--json FILE]\n\n"
-          "  engine, http, map  one part: inside the process, over HTTP beside other servers, or\n"
-          "                     commands over items beside xargs and GNU parallel\n"
+    fputs("usage: bench [engine|http|map|deliveries] [--quick] [--only NAME] [--json FILE]\n\n"
+          "  engine, http, map, deliveries\n"
+          "                     one part: inside the process, over HTTP beside other servers,\n"
+          "                     commands over items beside xargs and GNU parallel, or receipts\n"
+          "                     beside a bare libcurl loop\n"
           "  --quick            small sizes: shows that everything works, in a few seconds\n"
           "  --only NAME        one scenario\n"
           "  --json FILE        write the line of JSON there too\n\n"
@@ -43,7 +48,7 @@ static void usage(FILE *out)
           "end.\n\nscenarios:\n",
           out);
     for (size_t i = 0; i < SCENARIO_COUNT; i++)
-        fprintf(out, "  %-6s  %-12s  %s\n", scenarios[i].part, scenarios[i].name,
+        fprintf(out, "  %-10s  %-12s  %s\n", scenarios[i].part, scenarios[i].name,
                 scenarios[i].what);
 }
 

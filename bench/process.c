@@ -199,19 +199,39 @@ static void lazaret_path(char out[PROCESS_PATH_SIZE])
         snprintf(out, PROCESS_PATH_SIZE, "%s/../lazaret", self);
 }
 
-bool lazaret_start(struct process *process)
+/* serve_start starts our server; `config` is the path of its file, NULL: none. */
+static void serve_start(struct process *process, const char *config)
 {
-    char path[PROCESS_PATH_SIZE], line[512];
-    process_init(process, "lazaret");
+    char path[PROCESS_PATH_SIZE], line[512], file[PROCESS_PATH_SIZE];
     lazaret_path(path);
     if (access(path, X_OK) != 0)
         bench_die("%s: %s", path, strerror(errno));
+    snprintf(file, sizeof(file), "%s", config ? config : "");
     char serve[] = "serve", data[] = "--data", listen[] = "--listen", any[] = "127.0.0.1:0";
-    spawn(process, (char *[]){path, serve, data, process->directory, listen, any, NULL});
+    char flag[] = "--config";
+    spawn(process, (char *[]){path, serve, data, process->directory, listen, any,
+                              config ? flag : NULL, file, NULL});
     do
         process_line(process, line, sizeof(line));
     while (sscanf(line, "lazaret: ready on http://127.0.0.1:%d", &process->port) != 1);
+}
+
+bool lazaret_start(struct process *process)
+{
+    process_init(process, "lazaret");
+    serve_start(process, NULL);
     return true;
+}
+
+void lazaret_serve(struct process *process, const char *config)
+{
+    char path[PROCESS_PATH_SIZE + 16];
+    process_init(process, "lazaret");
+    snprintf(path, sizeof(path), "%s/config.yml", process->directory);
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(config, file) == EOF || fclose(file) != 0)
+        bench_die("%s: %s", path, strerror(errno));
+    serve_start(process, path);
 }
 
 bool beanstalkd_start(struct process *process)

@@ -21,6 +21,7 @@ struct process {
 /* The servers.  Each returns false, having said why, when the program is not installed; trouble
  * with one that is there ends the bench. */
 bool lazaret_start(struct process *process);
+void lazaret_serve(struct process *process, const char *config); /* the text of its file */
 bool beanstalkd_start(struct process *process); /* with a log that is synced for every put */
 bool redis_start(struct process *process);      /* with a log that is synced before every answer */
 

@@ -187,17 +187,13 @@ static void move_on(struct wire *wire)
 /* ---- libcurl and the loop ---------------------------------------------------------------------
  */
 
-static void act(struct wire *wire, curl_socket_t fd, int events)
-{
-    int running;
-    curl_multi_socket_action(wire->multi, fd, events, &running);
-    move_on(wire);
-}
-
+/* socket_ready leaves what follows to the end of the loop's round: so all answers of the round are
+ * taken first, and then the next requests go out in one burst, which wakes the other side once and
+ * not for each of them. */
 static void socket_ready(struct loop_watch *watch, uint32_t events)
 {
     struct wire_socket *socket = (struct wire_socket *)watch;
-    int bits = 0;
+    int bits = 0, running;
 
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP))
         bits |= CURL_CSELECT_IN;
@@ -205,7 +201,8 @@ static void socket_ready(struct loop_watch *watch, uint32_t events)
         bits |= CURL_CSELECT_OUT;
     if (events & EPOLLERR)
         bits |= CURL_CSELECT_ERR;
-    act(socket->wire, watch->fd, bits);
+    curl_multi_socket_action(socket->wire->multi, watch->fd, bits, &running);
+    wake(socket->wire);
 }
 
 static void forget_socket(struct wire *wire, struct wire_socket *socket)
@@ -264,8 +261,10 @@ static int on_timer(CURLM *multi, long timeout_ms, void *ctx)
 static void clock_fire(struct loop_timer *timer)
 {
     struct wire *wire = (struct wire *)((char *)timer - offsetof(struct wire, clock));
+    int running;
     set_timer(wire, timer, NEVER);
-    act(wire, CURL_SOCKET_TIMEOUT, 0);
+    curl_multi_socket_action(wire->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    move_on(wire);
 }
 
 static void sweep_fire(struct loop_timer *timer)
