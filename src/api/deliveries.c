@@ -150,7 +150,7 @@ static enum status compared(struct call *call, enum status status)
     call->error_job_id = order->item.job_id;
     return err_set(&call->err, STATUS_CONFLICT,
                    "idempotency_key: \"%.*s\" is the key of another delivery, which is under way: "
-                   "job \"%.*s\" has another body or target",
+                   "job \"%.*s\" has another body or target; wait for its end, or cancel it",
                    SLICE_ARG(order->item.envelope.idempotency_key), SLICE_ARG(order->item.job_id));
 }
 

@@ -91,7 +91,7 @@ static void answered(struct wire_call *call)
         return;
     }
     if (call->outcome == WIRE_UNSENT && effort->deliver->unreached)
-        (*effort->deliver->unreached)++;
+        effort->deliver->unreached(effort->deliver->ctx, effort->grant->job_id);
     protocol_judge(effort->kind, call, now(effort), &effort->grant->arena, &verdict);
     if (!verdict.delivered) {
         fail(effort, &verdict);
@@ -135,7 +135,7 @@ static enum status find_target(struct effort *effort, struct err *err)
     enum delivery_kind kind = delivery->has_kind ? delivery->kind : DELIVERY_HTTP;
     enum status status = STATUS_OK;
     if (deliver->to)
-        effort->target = *deliver->to;
+        effort->target = kind == DELIVERY_MCP && deliver->to_mcp ? *deliver->to_mcp : *deliver->to;
     else if (!delivery->target.len)
         return err_set(err, STATUS_INVALID,
                        "the delivery names no target: bring it back with \"lazaret dlq recover "
@@ -175,8 +175,8 @@ static enum status prepare(struct effort *effort, struct err *err)
     return status || (call->url && call->headers) ? status : err_no_memory(err);
 }
 
-/* begin sends, or fails at once. */
-static void begin(struct loop_timer *timer)
+/* end_unsent ends what was not sent at all. */
+static void end_unsent(struct loop_timer *timer)
 {
     struct effort *effort = (struct effort *)((char *)timer - offsetof(struct effort, later));
     if (effort->stopping)
@@ -209,7 +209,7 @@ static void *effort_start(void *ctx, struct grant *grant, unsigned slot,
     effort->ended = ended;
     effort->owner = owner;
     effort->began = loop_now();
-    effort->later.fire = begin;
+    effort->later.fire = end_unsent;
     wire_call_init(&effort->call);
     effort->call.done = answered;
     effort->call.owner = effort;

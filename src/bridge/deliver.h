@@ -15,7 +15,10 @@ struct deliver {
                                       The caller's own choice: any address may be connected to */
     const struct seams *seams;     /* for the time of day */
     const char *agent;             /* agent_id of failures */
-    size_t *unreached; /* counts requests that reached nobody; NULL: it is not counted */
+    const struct target *to_mcp;   /* likewise, for those that say "mcp"; NULL: `to` is for all */
+    /* unreached is told of a delivery whose request reached nobody.  NULL: nobody wants to know. */
+    void (*unreached)(void *ctx, struct slice job_id);
+    void *ctx;
 };
 
 struct craft deliver_craft(const struct deliver *deliver);

@@ -255,10 +255,12 @@ static void judge_redirect(struct judging *j)
     }
     buf_add_str(&j->sentence, ": redirected to ");
     quote(&j->sentence, slice_of(j->call->location));
-    buf_add_str(&j->sentence, j->call->redirects
-                                  ? ", where it is not sent on (after five redirects, or from "
-                                    "https to http); give the address where it ends"
-                                  : "; give that address, or let redirects be followed");
+    buf_add_str(&j->sentence,
+                j->call->redirects
+                    ? ", where it is not sent on: only redirects that keep scheme, host and port "
+                      "are followed, and five at most; give the address where it ends"
+                    : "; give that address, or let redirects be followed (those that keep scheme, "
+                      "host and port are)");
 }
 
 /* judge_status judges an answer by its status alone.  `error` is what it says inside, of MCP; NULL
@@ -342,9 +344,21 @@ static bool judge_open_stream(struct judging *j)
     return true;
 }
 
+/* says_error tells an error of JSON-RPC inside a 200 from a document that was taken: somebody may
+ * post a receipt to an endpoint that expects a call. */
+static bool says_error(const struct judging *j)
+{
+    struct slice text = buf_slice(&j->call->answer);
+    struct json answer, version, error;
+
+    return text.len > 0 && memmem(text.ptr, text.len, "jsonrpc", 7) && !j->call->answer_cut &&
+           json_parse(text, &answer, NULL) == STATUS_OK && json_get(answer, "jsonrpc", &version) &&
+           json_get(answer, "error", &error) && error.type != JSON_NULL;
+}
+
 static void judge_answer(struct judging *j, enum delivery_kind kind)
 {
-    if (kind == DELIVERY_MCP)
+    if (kind == DELIVERY_MCP || (j->call->status < 300 && says_error(j)))
         judge_mcp(j);
     else if (j->call->status >= 200 && j->call->status < 300)
         j->out->delivered = true;

@@ -112,10 +112,15 @@ static enum status resolve(struct lockedfile *file, const char *path, struct err
     return file->path ? STATUS_OK : err_no_memory(err);
 }
 
-enum status lockedfile_open(struct lockedfile *file, const char *path, bool make, struct err *err)
+enum status lockedfile_name(struct lockedfile *file, const char *path, struct err *err)
 {
     *file = (struct lockedfile){0};
-    enum status status = resolve(file, path, err);
+    return resolve(file, path, err);
+}
+
+enum status lockedfile_open(struct lockedfile *file, const char *path, bool make, struct err *err)
+{
+    enum status status = lockedfile_name(file, path, err);
     if (status == STATUS_OK && make)
         status = make_directory(file->path, err);
     if (status == STATUS_OK)

@@ -30,6 +30,10 @@ struct lockedfile {
  * then it is made, for its owner alone. */
 enum status lockedfile_open(struct lockedfile *file, const char *path, bool make, struct err *err);
 
+/* lockedfile_name is lockedfile_open for whoever only reads: it takes no lock and makes nothing. As
+ * the file is replaced whole, what is read is whole. */
+enum status lockedfile_name(struct lockedfile *file, const char *path, struct err *err);
+
 /* lockedfile_read appends the file's bytes to `text`; a file that is not there has none. */
 enum status lockedfile_read(struct lockedfile *file, struct buf *text, struct err *err);
 

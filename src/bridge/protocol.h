@@ -18,7 +18,8 @@
  *     MCP: TASK_NOT_FOUND, INVALID_STATE_TRANSITION, LEASE_*  client_error
  *     MCP: -32600 to -32602                                   invalid_input
  *     MCP: any other error, or isError                        server_error
- *     MCP: 2xx with something that is no answer to the call   server_error        unknown  */
+ *     MCP: 2xx with something that is no answer to the call   server_error        unknown
+ *     plain HTTP: 2xx with an error of JSON-RPC               as of MCP  */
 #ifndef LAZARET_BRIDGE_PROTOCOL_H
 #define LAZARET_BRIDGE_PROTOCOL_H
 

@@ -389,14 +389,14 @@ static enum status get(struct receiptbook *book, struct slice dlq_id, bool fresh
 struct batch {
     const struct slice *entries;
     size_t count;
-    size_t begin;      /* the number of the first */
     struct slice *ids; /* of their letters */
     bool *created;
+    struct slice *refused;
 };
 
-/* read_results reads what became of a batch.  An entry that was refused is `*refused`. */
+/* read_results reads what became of a batch. */
 static enum status read_results(struct receiptbook *book, struct json answer, struct batch *batch,
-                                size_t *refused, struct err *err)
+                                struct err *err)
 {
     struct json_iter iter;
     struct json result;
@@ -404,11 +404,7 @@ static enum status read_results(struct receiptbook *book, struct json answer, st
     json_iter_init(&iter, member(answer, "results"));
     for (; n < batch->count && json_next(&iter, NULL, &result); n++) {
         bool ok = true;
-        struct slice error = json_text(member(result, "error"), &book->arena);
-        if (error.len) {
-            *refused = batch->begin + n;
-            return err_set(err, STATUS_INVALID, "%.*s", SLICE_ARG(error));
-        }
+        batch->refused[n] = keep_text(book, member(result, "error"), &ok);
         batch->ids[n] = keep_text(book, member(result, "dlq_id"), &ok);
         batch->created[n] = member(result, "created").type == JSON_TRUE;
         if (!ok)
@@ -420,8 +416,15 @@ static enum status read_results(struct receiptbook *book, struct json answer, st
                          n, batch->count);
 }
 
-static enum status import_batch(struct receiptbook *book, struct batch *batch, size_t *refused,
-                                struct err *err)
+/* refuse_large is for an entry that does not fit into a request: it is the only one of its batch.
+ */
+static enum status refuse_large(struct receiptbook *book, struct batch *batch, struct err *err)
+{
+    batch->refused[0] = arena_dup(&book->arena, slice_of(err->text));
+    return batch->refused[0].ptr ? STATUS_OK : err_no_memory(err);
+}
+
+static enum status import_batch(struct receiptbook *book, struct batch *batch, struct err *err)
 {
     struct json answer;
     struct jsonw w;
@@ -437,7 +440,9 @@ static enum status import_batch(struct receiptbook *book, struct batch *batch, s
         status = link_ask(book->link, "POST", "/api/v1/dlq/import", buf_slice(&body), &book->answer,
                           &answer, err);
     buf_release(&body);
-    return status == STATUS_OK ? read_results(book, answer, batch, refused, err) : status;
+    if (status == STATUS_TOO_LARGE && batch->count == 1)
+        return refuse_large(book, batch, err);
+    return status == STATUS_OK ? read_results(book, answer, batch, err) : status;
 }
 
 /* batch_size is how many entries fit into one request; at least one. */
@@ -450,7 +455,7 @@ static size_t batch_size(const struct slice *entries, size_t count)
 }
 
 enum status receiptbook_import(struct receiptbook *book, const struct slice *entries, size_t count,
-                               struct receipt_letter **out, bool *created, size_t *refused,
+                               struct receipt_letter **out, bool *created, struct slice *refused,
                                struct err *err)
 {
     enum status status = STATUS_OK;
@@ -460,13 +465,14 @@ enum status receiptbook_import(struct receiptbook *book, const struct slice *ent
     for (size_t at = 0; status == STATUS_OK && at < count;) {
         struct batch batch = {.entries = entries + at,
                               .count = batch_size(entries + at, count - at),
-                              .begin = at,
                               .ids = ids + at,
-                              .created = created + at};
-        status = import_batch(book, &batch, refused, err);
+                              .created = created + at,
+                              .refused = refused + at};
+        status = import_batch(book, &batch, err);
         at += batch.count;
     }
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        status = get(book, ids[i], created[i], &out[i], err);
+        if (refused[i].len == 0)
+            status = get(book, ids[i], created[i], &out[i], err);
     return status;
 }

@@ -55,9 +55,10 @@ enum status receiptbook_seek(struct receiptbook *book, struct json receipt,
                              struct err *err);
 
 /* receiptbook_import makes entries, as JSON, letters; `out[i]` is that of entry i and `created[i]`
- * says that it is a new one.  `*refused` is set when the engine refuses an entry: to which. */
+ * says that it is a new one.  `refused[i]` says why the engine refuses an entry, which has no
+ * letter then; empty: it does not. */
 enum status receiptbook_import(struct receiptbook *book, const struct slice *entries, size_t count,
-                               struct receipt_letter **out, bool *created, size_t *refused,
+                               struct receipt_letter **out, bool *created, struct slice *refused,
                                struct err *err);
 
 /* receipt_of finds the receipt in a letter, as GET /api/v1/dlq has it.  False: there is none. */

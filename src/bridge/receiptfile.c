@@ -1,234 +1,115 @@
 /* receiptfile: see receiptfile.h.
  *
- * Whatever is asked for, each entry of the file is given its letter first (resolve): one of the
- * open letters, else one that was recovered or discarded, else a new one.  Only then is anything
- * left out of the file.  A crash on the way leaves the file as it was, and letters whose import is
- * known when it is repeated. */
+ * Whatever is asked for, each entry of the file is given its letter first (receiptlist.h): one of
+ * the open letters, else one that was recovered or discarded, else a new one.  Only then is
+ * anything left out of the file.  A crash on the way leaves the file as it was, and letters whose
+ * import is known when it is repeated.
+ *
+ * An entry has a letter or, when it is no receipt, a reason why not: it is never both left out and
+ * without a letter. */
 #include "bridge/receiptfile.h"
+
+#include "base/hash.h"
 
 #include <inttypes.h>
 
 #include "base/time.h"
 #include "bridge/lockedfile.h"
-#include "bridge/receiptbook.h"
+#include "bridge/receiptlist.h"
 #include "core/delivery.h"
 
-#define TEXT_MAX ((size_t)256 << 20) /* bytes of a file */
-#define ATTEMPTS_MAX 60000           /* what an import takes */
-#define TRIES 5                      /* when somebody edits the file meanwhile */
-
-/* struct entry: one of the file. */
-struct entry {
-    struct json json; /* the whole of it */
-    struct json receipt;
-    struct instant failed_at; /* not set: it does not say */
-    struct receipt_letter *letter;
-};
+#define TRIES 5 /* when somebody edits the file meanwhile */
 
 /* struct session: a file and the letters, while they are looked at. */
 struct session {
-    const char *path;
+    struct receiptlist list;
     struct lockedfile file;
-    struct receiptbook book;
-    struct buf text;  /* of the file */
     struct buf fresh; /* what it is to be */
-    struct entry *entries;
-    size_t count;
     struct receiptfile_counts counts;
     bool make; /* the directory, if it is not there */
+    uint64_t memory;
 };
 
 static void session_init(struct session *session, const struct link *link, const char *path)
 {
-    *session = (struct session){.path = path};
-    receiptbook_init(&session->book, link);
-    buf_init(&session->text, TEXT_MAX);
-    buf_init(&session->fresh, TEXT_MAX);
+    *session = (struct session){0};
+    receiptlist_init(&session->list, link, path);
+    buf_init(&session->fresh, RECEIPTLIST_TEXT_MAX);
 }
 
 static void session_release(struct session *session)
 {
     lockedfile_close(&session->file);
-    receiptbook_release(&session->book);
-    buf_release(&session->text);
+    receiptlist_release(&session->list);
     buf_release(&session->fresh);
-}
-
-/* ---- the entries ----------------------------------------------------------------------------- */
-
-/* damaged says that the file is not what it should be. */
-static enum status damaged(const struct session *session, const char *why, struct err *err)
-{
-    return err_set(err, STATUS_INVALID,
-                   "%s is no array of receipts (%s); it is left as it is: correct it, or move it "
-                   "away and a new one is made",
-                   session->path, why);
-}
-
-/* wrong says that an entry is not what it should be; `err` has the reason. */
-static enum status wrong(const struct session *session, size_t index, enum status status,
-                         struct err *err)
-{
-    struct err why = *err;
-    return err_set(err, status,
-                   "entry %zu of %s cannot be taken in (%s); the file is left as it is: correct "
-                   "the entry, or take it out",
-                   index + 1, session->path, why.text);
-}
-
-/* read_when reads the time and the count of an entry; both may be absent. */
-static enum status read_when(struct session *session, struct entry *entry, struct err *err)
-{
-    struct json value;
-    int64_t attempts = 0;
-    if (json_get(entry->json, "failed_at", &value) && value.type != JSON_NULL) {
-        struct slice text = json_text(value, &session->book.arena);
-        if (!text.ptr || instant_parse(text, &entry->failed_at, NULL) != STATUS_OK)
-            return err_set(err, STATUS_INVALID,
-                           "failed_at: must be a time such as 2024-01-15T10:30:45Z");
-        entry->failed_at = receiptbook_second(entry->failed_at);
-    }
-    if (json_get(entry->json, "attempts", &value) && value.type != JSON_NULL &&
-        (!json_int(value, &attempts) || attempts < 0 || attempts > ATTEMPTS_MAX))
-        return err_set(err, STATUS_INVALID, "attempts: must be a whole number from 0 to %d",
-                       ATTEMPTS_MAX);
-    return STATUS_OK;
-}
-
-static enum status read_entry(struct session *session, struct json json, struct err *err)
-{
-    struct entry *entry = &session->entries[session->count];
-    enum status status = STATUS_OK;
-    entry->json = json;
-    if (!json_get(json, "receipt", &entry->receipt) || entry->receipt.type != JSON_OBJECT)
-        status = err_set(err, STATUS_INVALID, "it must be an object with a receipt, an object");
-    else
-        status = read_when(session, entry, err);
-    if (status != STATUS_OK)
-        return wrong(session, session->count, status, err);
-    session->count++;
-    return STATUS_OK;
-}
-
-/* content is the text without a byte order mark and white space at its beginning. */
-static struct slice content(const struct buf *text)
-{
-    struct slice rest = buf_slice(text);
-    if (slice_starts(rest, SLICE("\xef\xbb\xbf")))
-        rest = (struct slice){rest.ptr + 3, rest.len - 3};
-    while (rest.len && strchr(" \t\r\n", rest.ptr[0]))
-        rest = (struct slice){rest.ptr + 1, rest.len - 1};
-    return rest;
-}
-
-/* read_entries reads the file.  An empty one has no entries. */
-static enum status read_entries(struct session *session, struct err *err)
-{
-    struct json array, json;
-    struct json_iter iter;
-    enum status status = lockedfile_read(&session->file, &session->text, err);
-    struct slice text = content(&session->text);
-    if (status != STATUS_OK || text.len == 0)
-        return status;
-    if (json_parse(text, &array, err) != STATUS_OK) {
-        struct err why = *err;
-        return damaged(session, why.text, err);
-    }
-    if (array.type != JSON_ARRAY)
-        return damaged(session, "it is another JSON value", err);
-    session->entries =
-        arena_array(&session->book.arena, json_count(array) + 1, sizeof(*session->entries));
-    if (!session->entries)
-        return err_no_memory(err);
-    json_iter_init(&iter, array);
-    while (status == STATUS_OK && json_next(&iter, NULL, &json))
-        status = read_entry(session, json, err);
-    return status;
-}
-
-/* ---- their letters --------------------------------------------------------------------------- */
-
-/* seek gives an entry the letter that is known of it.  One that says no time is known by its
- * import. */
-static enum status seek(struct session *session, struct entry *entry, struct err *err)
-{
-    if (!instant_is_set(entry->failed_at))
-        return STATUS_OK;
-    entry->letter = receiptbook_find(&session->book, entry->receipt, entry->failed_at);
-    if (entry->letter)
-        return STATUS_OK;
-    return receiptbook_seek(&session->book, entry->receipt, entry->failed_at, &entry->letter, err);
-}
-
-/* struct unknown: the entries that no letter is known of. */
-struct unknown {
-    size_t count;
-    size_t *indexes; /* among the entries */
-    struct slice *texts;
-    struct receipt_letter **letters;
-    bool *created;
-};
-
-static enum status unknown_init(struct unknown *unknown, size_t max, struct arena *arena,
-                                struct err *err)
-{
-    *unknown = (struct unknown){.indexes = arena_array(arena, max, sizeof(*unknown->indexes)),
-                                .texts = arena_array(arena, max, sizeof(*unknown->texts)),
-                                .letters = arena_array(arena, max, sizeof(void *)),
-                                .created = arena_array(arena, max, sizeof(*unknown->created))};
-    bool made = unknown->indexes && unknown->texts && unknown->letters && unknown->created;
-    return made ? STATUS_OK : err_no_memory(err);
-}
-
-/* import_unknown makes letters of the entries that have none. */
-static enum status import_unknown(struct session *session, struct unknown *unknown, struct err *err)
-{
-    size_t refused = SIZE_MAX;
-    if (unknown->count == 0)
-        return STATUS_OK;
-    enum status status = receiptbook_import(&session->book, unknown->texts, unknown->count,
-                                            unknown->letters, unknown->created, &refused, err);
-    if (status != STATUS_OK)
-        return refused == SIZE_MAX ? status
-                                   : wrong(session, unknown->indexes[refused], status, err);
-    for (size_t i = 0; i < unknown->count; i++) {
-        session->entries[unknown->indexes[i]].letter = unknown->letters[i];
-        session->counts.taken += unknown->created[i];
-    }
-    return STATUS_OK;
-}
-
-/* resolve gives each entry its letter.  All that can be wrong with an entry is found before any is
- * imported. */
-static enum status resolve(struct session *session, struct err *err)
-{
-    struct unknown unknown;
-    enum status status = unknown_init(&unknown, session->count + 1, &session->book.arena, err);
-    for (size_t i = 0; status == STATUS_OK && i < session->count; i++) {
-        struct entry *entry = &session->entries[i];
-        status = seek(session, entry, err);
-        if (status != STATUS_OK || entry->letter)
-            continue;
-        status = receipt_check(entry->receipt, err);
-        if (status != STATUS_OK)
-            return wrong(session, i, status, err);
-        unknown.indexes[unknown.count] = i;
-        unknown.texts[unknown.count++] = entry->json.raw;
-    }
-    return status == STATUS_OK ? import_unknown(session, &unknown, err) : status;
 }
 
 /* ---- the file anew --------------------------------------------------------------------------- */
 
+/* count_bad counts an entry that is no receipt, and says so of the first; `number` is which of the
+ * file it is. */
+static void count_bad(struct session *session, const struct receiptlist_entry *entry, size_t number)
+{
+    if (session->counts.bad++ == 0)
+        err_set(&session->counts.bad_err, STATUS_INVALID,
+                "entry %zu of %s cannot be taken in (%s); it is left as it is, and the others are "
+                "not held up: correct the entry, or take it out",
+                number, session->list.path, entry->bad);
+}
+
+/* is_extra says that a member of an entry is one that somebody added. */
+static bool is_extra(struct json key)
+{
+    return !json_string_is(key, "receipt") && !json_string_is(key, "failed_at") &&
+           !json_string_is(key, "attempts");
+}
+
+/* has_member says that an entry has a member, with that value. */
+static bool has_member(const struct receiptlist_entry *entry, struct json key, struct json value)
+{
+    struct json_iter iter;
+    struct json own_key, own_value;
+    json_iter_init(&iter, entry->json);
+    while (json_next(&iter, &own_key, &own_value))
+        if (slice_eq(own_key.raw, key.raw) && slice_eq(own_value.raw, value.raw))
+            return true;
+    return false;
+}
+
+/* print_extras prints the members that somebody added to the entries of one letter, which become
+ * one; what several of them have is printed once. */
+static void print_extras(const struct receiptlist_entry *first, struct buf *out)
+{
+    for (const struct receiptlist_entry *entry = first; entry; entry = entry->twin) {
+        struct json_iter iter;
+        struct json key, value;
+        json_iter_init(&iter, entry->json);
+        while (json_next(&iter, &key, &value)) {
+            const struct receiptlist_entry *other = first;
+            while (other != entry && !has_member(other, key, value))
+                other = other->twin;
+            if (other != entry || !is_extra(key))
+                continue;
+            buf_add_str(out, ",\n    ");
+            buf_add_slice(out, key.raw);
+            buf_add_str(out, ": ");
+            buf_add_slice(out, value.raw);
+        }
+    }
+}
+
+/* print_entry prints an entry; `first` is that which the file has, or NULL. */
 static void print_entry(struct slice receipt, struct instant died, int64_t attempts,
-                        struct buf *out)
+                        const struct receiptlist_entry *first, struct buf *out)
 {
     char time[INSTANT_TEXT_SIZE];
     instant_format(receiptbook_second(died), time);
     buf_add_str(out, "  {\n    \"receipt\": ");
     buf_add_slice(out, receipt);
     buf_addf(out, ",\n    \"failed_at\": \"%s\"", time);
-    buf_addf(out, ",\n    \"attempts\": %" PRId64 "\n  }", attempts);
+    buf_addf(out, ",\n    \"attempts\": %" PRId64, attempts);
+    print_extras(first, out);
+    buf_add_str(out, "\n  }");
 }
 
 bool receiptfile_print(struct json letter, struct buf *out)
@@ -244,7 +125,7 @@ bool receiptfile_print(struct json letter, struct buf *out)
     arena_release(&arena);
     if (json_get(letter, "failure_count", &count))
         json_int(count, &attempts);
-    print_entry(receipt.raw, died, attempts, out);
+    print_entry(receipt.raw, died, attempts, NULL, out);
     return true;
 }
 
@@ -264,41 +145,98 @@ static int older(const void *a, const void *b)
     return (left->place > right->place) - (left->place < right->place);
 }
 
+/* place_letters finds where the letters stand in the file.  An entry that stands twice is the
+ * first; letters that are not there come after those that are. */
+static void place_letters(struct session *session)
+{
+    struct receiptbook *book = &session->list.book;
+    for (size_t i = 0; i < book->count; i++)
+        book->letters[i]->place = session->list.count + i;
+    for (size_t i = session->list.count; i-- > 0;) {
+        struct receiptlist_entry *entry = &session->list.entries[i];
+        session->counts.left += entry->gone;
+        if (entry->bad || entry->gone)
+            continue;
+        entry->twin = entry->letter->listed ? &session->list.entries[entry->letter->place] : NULL;
+        entry->letter->place = i;
+        entry->letter->listed = true;
+        session->counts.left += !entry->letter->open;
+    }
+}
+
+static void begin_entry(struct session *session)
+{
+    buf_add_str(&session->fresh, session->counts.entries++ ? ",\n" : "[\n");
+}
+
+static void end_entries(struct session *session)
+{
+    buf_add_str(&session->fresh, session->counts.entries ? "\n]\n" : "[]\n");
+}
+
+/* print_as_is prints an entry as it stands. */
+static void print_as_is(struct session *session, const struct receiptlist_entry *entry)
+{
+    begin_entry(session);
+    buf_add_str(&session->fresh, "  ");
+    buf_add_slice(&session->fresh, entry->json.raw);
+    if (entry->bad)
+        count_bad(session, entry, session->counts.entries);
+}
+
+/* print_bad prints the entries that are no receipts from a place on, up to the next that stays. */
+static void print_bad(struct session *session, size_t place)
+{
+    for (size_t i = place; i < session->list.count; i++) {
+        const struct receiptlist_entry *entry = &session->list.entries[i];
+        if (entry->bad)
+            print_as_is(session, entry);
+        else if (belongs(entry->letter) && entry->letter->place == i)
+            return;
+    }
+}
+
+/* print_mirror prints the open letters, and after each those entries that are no receipts and stand
+ * behind it. */
 static void print_mirror(struct session *session)
 {
-    struct receiptbook *book = &session->book;
-    for (size_t i = 0; i < book->count; i++)
-        book->letters[i]->place = session->count + i;
-    for (size_t i = session->count; i-- > 0;) { /* an entry that stands twice is the first */
-        session->entries[i].letter->place = i;
-        session->entries[i].letter->listed = true;
-        session->counts.left += !session->entries[i].letter->open;
-    }
+    struct receiptbook *book = &session->list.book;
+    place_letters(session);
     if (book->count)
         qsort(book->letters, book->count, sizeof(struct receipt_letter *), older);
+    print_bad(session, 0);
     for (size_t i = 0; i < book->count; i++) {
         const struct receipt_letter *letter = book->letters[i];
         if (!belongs(letter))
             continue;
-        buf_add_str(&session->fresh, session->counts.entries++ ? ",\n" : "[\n");
-        print_entry(letter->receipt.raw, letter->died, letter->attempts, &session->fresh);
+        begin_entry(session);
+        print_entry(letter->receipt.raw, letter->died, letter->attempts,
+                    letter->listed ? &session->list.entries[letter->place] : NULL, &session->fresh);
+        print_bad(session, letter->place + 1);
     }
-    buf_add_str(&session->fresh, session->counts.entries ? "\n]\n" : "[]\n");
+    end_entries(session);
 }
 
-/* print_rest prints the entries whose letters are open, as they stand. */
+/* print_rest prints the entries whose letters are open, or that have none, as they stand. */
 static void print_rest(struct session *session)
 {
-    for (size_t i = 0; i < session->count; i++) {
-        const struct entry *entry = &session->entries[i];
-        if (!entry->letter->open) {
+    for (size_t i = 0; i < session->list.count; i++) {
+        const struct receiptlist_entry *entry = &session->list.entries[i];
+        if (entry->bad || entry->letter->open)
+            print_as_is(session, entry);
+        else
             session->counts.left++;
-            continue;
-        }
-        buf_add_str(&session->fresh, session->counts.entries++ ? ",\n  " : "[\n  ");
-        buf_add_slice(&session->fresh, entry->json.raw);
     }
-    buf_add_str(&session->fresh, session->counts.entries ? "\n]\n" : "[]\n");
+    end_entries(session);
+}
+
+/* count_entries counts those of a file that stays as it is. */
+static void count_entries(struct session *session)
+{
+    for (size_t i = 0; i < session->list.count; i++)
+        if (session->list.entries[i].bad)
+            count_bad(session, &session->list.entries[i], i + 1);
+    session->counts.entries = session->list.count;
 }
 
 /* replace writes the file, if it is not as it should be.  None is made to hold nothing. */
@@ -306,7 +244,7 @@ static enum status replace(struct session *session, struct err *err)
 {
     enum status status = buf_status(&session->fresh, err);
     bool needless = session->file.there
-                        ? slice_eq(buf_slice(&session->text), buf_slice(&session->fresh))
+                        ? slice_eq(buf_slice(&session->list.text), buf_slice(&session->fresh))
                         : session->counts.entries == 0;
     if (status != STATUS_OK || needless)
         return status;
@@ -327,29 +265,32 @@ enum purpose {
 /* look carries a session out, with the lock held. */
 static enum status look(struct session *session, enum purpose purpose, struct err *err)
 {
-    enum status status = read_entries(session, err);
+    enum status status = receiptlist_read(&session->list, &session->file, err);
     if (status == STATUS_OK && purpose != MIRROR && !session->file.there)
-        return err_set(err, STATUS_NOT_FOUND, "%s is not there", session->path);
+        return err_set(err, STATUS_NOT_FOUND, "%s is not there", session->list.path);
+    session->list.ours =
+        session->memory && hash64(buf_slice(&session->list.text)) == session->memory;
     if (status == STATUS_OK)
-        status = receiptbook_load(&session->book, err);
+        status = receiptbook_load(&session->list.book, err);
     if (status == STATUS_OK)
-        status = resolve(session, err);
-    if (status != STATUS_OK || purpose == LIST)
+        status = receiptlist_resolve(&session->list, &session->counts.taken, err);
+    if (status != STATUS_OK)
         return status;
     if (purpose == MIRROR)
         print_mirror(session);
-    else
+    else if (purpose == SETTLE)
         print_rest(session);
-    if (purpose == SETTLE && session->counts.left == 0)
-        return STATUS_OK;
-    return replace(session, err);
+    else
+        count_entries(session);
+    bool stays = purpose == LIST || (purpose == SETTLE && session->counts.left == 0);
+    return stays ? STATUS_OK : replace(session, err);
 }
 
 /* look_without is look for a mirror whose directory is not there.  STATUS_NOT_FOUND: it has to be.
  */
 static enum status look_without(struct session *session, struct err *err)
 {
-    enum status status = receiptbook_load(&session->book, err);
+    enum status status = receiptbook_load(&session->list.book, err);
     if (status != STATUS_OK)
         return status;
     print_mirror(session);
@@ -358,13 +299,13 @@ static enum status look_without(struct session *session, struct err *err)
 
 static enum status look_once(struct session *session, enum purpose purpose, struct err *err)
 {
-    if (!session->path) {
-        enum status loaded = receiptbook_load(&session->book, err);
+    if (!session->list.path) {
+        enum status loaded = receiptbook_load(&session->list.book, err);
         if (loaded == STATUS_OK)
             print_mirror(session);
         return loaded;
     }
-    enum status status = lockedfile_open(&session->file, session->path, session->make, err);
+    enum status status = lockedfile_open(&session->file, session->list.path, session->make, err);
     if (status == STATUS_OK)
         return look(session, purpose, err);
     if (status != STATUS_NOT_FOUND || purpose != MIRROR || session->make)
@@ -376,8 +317,9 @@ static enum status look_once(struct session *session, enum purpose purpose, stru
  * or when it needs a directory. */
 static enum status session_run(struct session *session, enum purpose purpose, struct err *err)
 {
-    const struct link *link = session->book.link;
-    const char *path = session->path;
+    const struct link *link = session->list.book.link;
+    const char *path = session->list.path;
+    uint64_t memory = session->memory;
     bool make = false;
     for (int i = 1;; i++) {
         enum status status = look_once(session, purpose, err);
@@ -388,19 +330,30 @@ static enum status session_run(struct session *session, enum purpose purpose, st
         session_release(session);
         session_init(session, link, path);
         session->make = make;
+        session->memory = memory;
     }
 }
 
-enum status receiptfile_sync(const struct link *link, const char *path,
+/* hand_out gives whoever wants them the counts. */
+static void hand_out(const struct session *session, struct receiptfile_counts *counts)
+{
+    if (!counts)
+        return;
+    *counts = session->counts;
+    counts->there = session->file.there;
+    counts->seen = session->file.seen;
+}
+
+enum status receiptfile_sync(const struct link *link, const char *path, uint64_t *memory,
                              struct receiptfile_counts *counts, struct err *err)
 {
     struct session session;
     session_init(&session, link, path);
+    session.memory = memory ? *memory : 0;
     enum status status = session_run(&session, MIRROR, err);
-    session.counts.there = session.file.there;
-    session.counts.seen = session.file.seen;
-    if (counts)
-        *counts = session.counts;
+    if (memory)
+        *memory = status == STATUS_OK ? hash64(buf_slice(&session.fresh)) : 0;
+    hand_out(&session, counts);
     session_release(&session);
     return status;
 }
@@ -437,18 +390,17 @@ static bool list_letter(struct receipt_letter *letter, struct arena *arena,
 static enum status list_letters(struct session *session, bool mirror, struct arena *arena,
                                 struct receipt_entry **out, size_t *count, struct err *err)
 {
-    size_t max = mirror ? session->book.count : session->count;
+    size_t max = mirror ? session->list.book.count : session->list.count;
     struct receipt_entry *list = arena_array(arena, max + 1, sizeof(*list));
     bool ok = list != NULL;
     *count = 0;
     for (size_t i = 0; ok && i < max; i++) {
         struct receipt_letter *letter =
-            mirror ? session->book.letters[i] : session->entries[i].letter;
-        if (mirror) {
-            if (!belongs(letter))
-                continue;
+            mirror ? session->list.book.letters[i] : session->list.entries[i].letter;
+        if (!letter || (mirror && !belongs(letter)))
+            continue;
+        if (mirror)
             letter->listed = false;
-        }
         ok = list_letter(letter, arena, list, count);
     }
     *out = list;
@@ -457,13 +409,78 @@ static enum status list_letters(struct session *session, bool mirror, struct are
 
 enum status receiptfile_open(const struct link *link, const char *path, bool mirror,
                              struct arena *arena, struct receipt_entry **out, size_t *count,
-                             struct err *err)
+                             struct receiptfile_counts *counts, struct err *err)
 {
     struct session session;
     session_init(&session, link, path);
     enum status status = session_run(&session, mirror ? MIRROR : LIST, err);
     if (status == STATUS_OK)
         status = list_letters(&session, mirror, arena, out, count, err);
+    hand_out(&session, counts);
+    session_release(&session);
+    return status;
+}
+
+/* ---- a look ---------------------------------------------------------------------------------- */
+
+/* peek_entries counts the entries of a file that would be recovered or leave it: of a mirror those
+ * that no letter is known of, as its letters are counted by themselves. */
+static enum status peek_entries(struct session *session, bool mirror, size_t *count,
+                                struct err *err)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < session->list.count; i++) {
+        struct receiptlist_entry *entry = &session->list.entries[i];
+        /* Of a file of its own it counts, whatever its letter is: it need not be sought. */
+        bool counts = !mirror && !entry->bad && receipt_check(entry->receipt, NULL) == STATUS_OK;
+        if (!counts)
+            status = receiptlist_know(&session->list, entry, err);
+        if (entry->letter)
+            entry->letter->listed = true;
+        if (!entry->bad && (!mirror || !entry->letter))
+            (*count)++;
+    }
+    return status;
+}
+
+/* peek_letters counts those that a mirror shows. */
+static size_t peek_letters(const struct session *session)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < session->list.book.count; i++)
+        count += belongs(session->list.book.letters[i]);
+    return count;
+}
+
+/* peek_file reads the file, if there is one. */
+static enum status peek_file(struct session *session, bool mirror, struct err *err)
+{
+    if (!session->list.path)
+        return STATUS_OK;
+    enum status status = lockedfile_name(&session->file, session->list.path, err);
+    if (status == STATUS_OK)
+        status = receiptlist_read(&session->list, &session->file, err);
+    if (status == STATUS_OK && !mirror && !session->file.there)
+        return err_set(err, STATUS_NOT_FOUND, "%s is not there", session->list.path);
+    return status;
+}
+
+enum status receiptfile_peek(const struct link *link, const char *path, bool mirror, size_t *count,
+                             struct receiptfile_counts *counts, struct err *err)
+{
+    struct session session;
+    session_init(&session, link, path);
+    *count = 0;
+    enum status status = peek_file(&session, mirror, err);
+    if (status == STATUS_OK)
+        status = receiptbook_load(&session.list.book, err);
+    if (status == STATUS_OK)
+        status = peek_entries(&session, mirror, count, err);
+    if (status == STATUS_OK && (mirror || !path))
+        *count += peek_letters(&session);
+    if (status == STATUS_OK)
+        count_entries(&session);
+    hand_out(&session, counts);
     session_release(&session);
     return status;
 }

@@ -27,7 +27,9 @@ struct receiptfile_keeper {
     int64_t head;       /* of the audit, before the last sync; -1: not known */
     bool there;         /* the file, after the last sync */
     struct stat seen;   /* and which one it was */
+    uint64_t memory;    /* of the last sync: see receiptfile_sync */
     struct err trouble; /* what the log says last; empty: all is well */
+    struct err bad;     /* and what it says of entries that are no receipts */
 };
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -73,13 +75,34 @@ static void say(struct receiptfile_keeper *keeper, enum status status, const str
     keeper->trouble = (struct err){0};
 }
 
+/* say_bad logs that entries are no receipts: when somebody edited the file, and once.  That others
+ * come and go, so that it is another entry by number, is not worth a line. */
+static void say_bad(struct receiptfile_keeper *keeper, bool edited,
+                    const struct receiptfile_counts *counts)
+{
+    const char *text = counts->bad_err.text, *said = keeper->bad.text;
+    if (counts->bad && said[0] && (!edited || strcmp(said, text) == 0))
+        return;
+    if (counts->bad == 1)
+        log_line(LOG_ERROR, "%s", text);
+    else if (counts->bad)
+        log_line(LOG_ERROR, "%s (such entries in all: %zu)", text, counts->bad);
+    else if (said[0])
+        log_line(LOG_INFO, "all entries of %s are receipts again", keeper->path);
+    keeper->bad = counts->bad_err;
+}
+
 static enum status sync_now(struct receiptfile_keeper *keeper)
 {
     struct receiptfile_counts counts;
     struct err err = {0};
+    bool edited = file_changed(keeper);
     int64_t head = read_head(keeper);
-    enum status status = receiptfile_sync(&keeper->link, keeper->path, &counts, &err);
+    enum status status =
+        receiptfile_sync(&keeper->link, keeper->path, &keeper->memory, &counts, &err);
     say(keeper, status, &err, &counts);
+    if (status == STATUS_OK)
+        say_bad(keeper, edited, &counts);
     keeper->head = status == STATUS_OK ? head : -1;
     keeper->there = counts.there;
     keeper->seen = counts.seen;

@@ -51,6 +51,7 @@ static void settle(struct sender *sender, struct slice job_id, size_t *count)
         sender->left--;
         (*count)++;
     }
+    crew_expect(sender->crew, sender->left);
     if (!sender->left)
         crew_drain(sender->crew, rested, sender);
 }
@@ -64,6 +65,15 @@ static void reported(void *ctx, const struct crew_report *report)
         settle(sender, report->job_id, &sender->counts->dead);
     else if (report->what == WATCH_CANCELLED)
         settle(sender, report->job_id, &sender->counts->cancelled);
+}
+
+/* unreached notes that nobody was there for a delivery. */
+static void unreached(void *ctx, struct slice job_id)
+{
+    const struct sender_config *config = ((const struct sender *)ctx)->config;
+    for (size_t i = 0; i < config->job_count; i++)
+        if (slice_eq(config->job_ids[i], job_id))
+            config->unreached[i] = true;
 }
 
 /* ---- ends that came elsewhere ---------------------------------------------------------------- */
@@ -190,7 +200,9 @@ static enum status open_parts(struct sender *sender, struct err *err)
                                        .to = config->to,
                                        .seams = seams_real(),
                                        .agent = config->worker_id,
-                                       .unreached = &sender->counts->unreached};
+                                       .to_mcp = config->to_mcp,
+                                       .unreached = config->unreached ? unreached : NULL,
+                                       .ctx = sender};
     return status ? status : open_crew(sender, err);
 }
 

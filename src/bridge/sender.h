@@ -11,17 +11,18 @@ struct sender_config {
     const struct link *link;
     const struct watch *watch; /* is told of every attempt; `counts` is not used */
     const struct target *to;
+    const struct target *to_mcp; /* for deliveries that say "mcp"; NULL: `to` is for all */
     const struct slice *job_ids; /* the jobs, up to 1000 */
     size_t job_count;
     unsigned parallel;
     const char *worker_id;
+    bool *unreached; /* by the number of the job: its last request reached nobody; may be NULL */
 };
 
 /* struct sender_counts: what became of the jobs. */
 struct sender_counts {
     size_t delivered, dead, cancelled;
-    size_t unreached; /* attempts that reached nobody */
-    bool stopped;     /* a signal ended it: what is left is still claimed */
+    bool stopped; /* a signal ended it: what is left is still claimed */
 };
 
 /* sender_run delivers until every job has come to its end, here or elsewhere, or a signal stops it

@@ -131,6 +131,14 @@ static void look_at_host(struct wire *wire, const struct wire_part *part)
         give_up_waiting(wire, part);
 }
 
+/* send_on sends a call on to where its answer leads. */
+static bool send_on(struct wire *wire, struct transfer *transfer)
+{
+    curl_multi_remove_handle(wire->multi, transfer->easy);
+    return transfer_follow(transfer) &&
+           curl_multi_add_handle(wire->multi, transfer->easy) == CURLM_OK;
+}
+
 /* collect takes what libcurl is done with. */
 static void collect(struct wire *wire)
 {
@@ -139,8 +147,14 @@ static void collect(struct wire *wire)
 
     while ((message = curl_multi_info_read(wire->multi, &left))) {
         struct transfer *transfer = NULL;
+        CURLcode code = message->data.result;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-        transfer_end(transfer, message->data.result);
+        if (transfer_leads_on(transfer, code)) {
+            if (send_on(wire, transfer))
+                continue;
+            code = CURLE_OUT_OF_MEMORY;
+        }
+        transfer_end(transfer, code);
         look_at_host(wire, transfer->part);
         give_back(wire, transfer);
     }
@@ -380,16 +394,15 @@ static bool is_local(struct slice host)
 static bool join(struct wire *wire, struct wire_part *part)
 {
     struct wire_call *call = part->call;
-    struct url url;
+    const struct url *url = &part->url;
     char name[URL_MAX + 8];
 
-    if (url_parse(slice_of(call->url), &url, &call->err) != STATUS_OK) {
+    if (url_parse(slice_of(call->url), &part->url, &call->err) != STATUS_OK) {
         end_part(wire, part);
         return true;
     }
-    part->tls = url.tls;
-    part->direct = !wire->proxies || call->may_connect || is_local(url.host);
-    int len = snprintf(name, sizeof name, "%.*s:%u", SLICE_ARG(url.host), url.port);
+    part->direct = !wire->proxies || call->may_connect || is_local(url->host);
+    int len = snprintf(name, sizeof name, "%.*s:%u", SLICE_ARG(url->host), url->port);
     for (int i = 0; i < len; i++)
         if (name[i] >= 'A' && name[i] <= 'Z')
             name[i] = (char)(name[i] - 'A' + 'a');

@@ -9,10 +9,12 @@
  * left; else the call is WIRE_UNKNOWN, and who called decides whether to call again.  So that this
  * is rare, a connection is not kept longer than servers commonly keep theirs.
  *
- * A redirect that is followed is a sending of its own: `outcome`, `status` and `sent` are about the
- * last one, as an answer that sends a request on has not carried it out.  An https request is not
- * sent on to http.  `Authorization` is not sent on to another host, scheme or port; all other
- * headers are.
+ * A redirect is followed only where scheme, host and port stay the same: what a request has, its
+ * headers and its body, is meant for nobody else.  One that leads elsewhere, to what url_parse does
+ * not accept, or that comes with more than `answer_max` bytes is the answer, as if redirects were
+ * off: nobody else is looked up or connected to.  One that is followed is a sending of its own:
+ * `outcome`, `status` and `sent` are about the last one, as an answer that sends a request on has
+ * not carried it out.
  *
  * A host (with its port) has at most `host_parallel` requests under way; others to it wait here,
  * and do not hold up those to other hosts.  Time counts from when a request leaves this line.  When
@@ -56,7 +58,7 @@ struct wire_call {
     struct slice body;
     struct span connect;    /* time to connect; 0: 10 s */
     struct span whole;      /* time for all of it; 0: 30 s */
-    bool redirects;         /* followed, up to five, as POSTs; each must pass `may_connect` */
+    bool redirects;         /* followed, up to five, as POSTs, where they stay at their place */
     bool connect_only;      /* it is only looked whether somebody is there: nothing is sent, and
                                WIRE_ANSWERED, without a status, says that there is */
     size_t answer_max;      /* bytes of the answer that are kept; what follows is not read */

@@ -1,8 +1,11 @@
 /* wire_call: one transfer: its options, and what libcurl asks while it goes on.
  *
  * prerequest is the point at which the request begins to leave: it is called when a connection
- * stands, for the first sending, for each redirect that is followed, and when libcurl wants to send
- * once more what an old connection swallowed.  Before it nothing has left. */
+ * stands, and again when libcurl wants to send once more what an old connection swallowed.  Before
+ * it nothing has left.
+ *
+ * libcurl is not let follow redirects: it would look up and connect to whoever an answer names,
+ * before anything is asked here. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,18 +21,11 @@
 #define REDIRECTS_MAX 5
 #define KEPT_SECONDS_MAX 4 /* a connection without use; many servers close theirs after five */
 
-bool transfer_begun(const struct transfer *transfer)
-{
-    long redirects = 0;
-    curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_COUNT, &redirects);
-    return transfer->sendings > redirects;
-}
-
 bool transfer_left(const struct transfer *transfer)
 {
     long size = 0;
     curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &size);
-    return transfer_begun(transfer) && (transfer->tls || size > transfer->size_before);
+    return transfer->begun && (transfer->part->url.tls || size > transfer->size_before);
 }
 
 /* is_resend says whether libcurl is about to send once more what may have left already, and notes
@@ -112,7 +108,7 @@ static bool permit_kept(struct transfer *transfer, const char *ip, int port)
 /* ---- while it goes on -------------------------------------------------------------------------
  */
 
-/* clear_head forgets the head of an answer that another one follows. */
+/* clear_head forgets the head of an answer that another one follows; clear_answer all of it. */
 static void clear_head(struct transfer *transfer)
 {
     struct wire_call *call = transfer->part->call;
@@ -122,25 +118,27 @@ static void clear_head(struct transfer *transfer)
     call->content_type[0] = call->retry_after[0] = call->location[0] = '\0';
 }
 
+static void clear_answer(struct transfer *transfer)
+{
+    struct wire_call *call = transfer->part->call;
+
+    clear_head(transfer);
+    buf_clear(&call->answer);
+    call->answer_cut = false;
+}
+
 static int prerequest(void *ctx, char *ip, char *local_ip, int port, int local_port)
 {
     struct transfer *transfer = ctx;
-    struct wire_call *call = transfer->part->call;
-    char *scheme = NULL;
 
     (void)local_ip;
     (void)local_port;
     if (is_resend(transfer) || !permit_kept(transfer, ip, port))
         return CURL_PREREQFUNC_ABORT;
-    if (!transfer_begun(transfer))
-        transfer->sendings++;
+    transfer->begun = true;
     transfer->permitted = transfer->refused = false;
-    clear_head(transfer);
+    clear_answer(transfer);
     curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &transfer->size_before);
-    curl_easy_getinfo(transfer->easy, CURLINFO_SCHEME, &scheme);
-    transfer->tls = !scheme || strcasecmp(scheme, "http") != 0;
-    buf_clear(&call->answer);
-    call->answer_cut = false;
     return CURL_PREREQFUNC_OK;
 }
 
@@ -177,9 +175,8 @@ static void copy_value(struct slice line, const char *name, char *out, size_t si
     out[line.len] = '\0';
 }
 
-/* take_header follows the head of the answer.  libcurl would tell of it later too, but what it
- * knows is that of the next sending once a redirect was to be followed, and a head that breaks off
- * is fine with it. */
+/* take_header follows the head of the answer.  libcurl would tell of it later too, but a head that
+ * breaks off is fine with it. */
 static size_t take_header(char *bytes, size_t size, size_t count, void *ctx)
 {
     struct transfer *transfer = ctx;
@@ -230,9 +227,7 @@ static bool set_constant(struct transfer *transfer)
     curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)KEPT_SECONDS_MAX);
     curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    curl_easy_setopt(easy, CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
-    curl_easy_setopt(easy, CURLOPT_POSTREDIR, (long)CURL_REDIR_POST_ALL);
-    curl_easy_setopt(easy, CURLOPT_UNRESTRICTED_AUTH, 0L);
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
@@ -276,12 +271,8 @@ static bool set_way(struct transfer *transfer)
     CURL *easy = transfer->easy;
     const struct wire_part *part = transfer->part;
 
-    transfer->tls = part->tls;
     return curl_easy_setopt(easy, CURLOPT_URL, part->call->url) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_PROXY, part->direct ? "" : NULL) == CURLE_OK &&
-           (!part->call->redirects ||
-            curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR,
-                             part->tls ? "https" : "http,https") == CURLE_OK);
+           curl_easy_setopt(easy, CURLOPT_PROXY, part->direct ? "" : NULL) == CURLE_OK;
 }
 
 static long ms_of(struct span span, long otherwise)
@@ -304,7 +295,6 @@ static void set_request(struct transfer *transfer)
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, transfer->headers);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, ms_of(call->connect, CONNECT_DEFAULT_MS));
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ms_of(call->whole, WHOLE_DEFAULT_MS));
-    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, call->redirects ? 1L : 0L);
     curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, call->connect_only ? 1L : 0L);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, call->connect_only ? NULL : prerequest);
 }
@@ -329,17 +319,63 @@ void transfer_free(struct transfer *transfer)
     mem_free(transfer);
 }
 
+/* clear_sending forgets what is known of the last sending, before another one. */
+static void clear_sending(struct transfer *transfer)
+{
+    transfer->trouble[0] = '\0';
+    transfer->size_before = 0;
+    transfer->socket_errno = 0;
+    transfer->begun = transfer->permitted = transfer->refused = transfer->resend = false;
+    clear_answer(transfer);
+}
+
 bool transfer_begin(struct transfer *transfer, struct wire_part *part)
 {
     transfer->part = part;
-    transfer->trouble[0] = '\0';
     transfer->since = loop_now();
-    transfer->sendings = 0;
-    transfer->size_before = 0;
-    transfer->status = transfer->socket_errno = 0;
-    transfer->permitted = transfer->refused = transfer->resend = transfer->headed = false;
+    transfer->followed = 0;
+    clear_sending(transfer);
     if (!make_headers(transfer) || !set_way(transfer))
         return false;
     set_request(transfer);
     return true;
+}
+
+/* ---- redirects --------------------------------------------------------------------------------
+ */
+
+/* next_of is where the answer leads, as libcurl made it of that and of where it was; empty when it
+ * leads nowhere.  A fragment is nothing that a server is sent. */
+static struct slice next_of(const struct transfer *transfer)
+{
+    char *text = NULL;
+
+    curl_easy_getinfo(transfer->easy, CURLINFO_REDIRECT_URL, &text);
+    return (struct slice){text, text ? strcspn(text, "#") : 0};
+}
+
+bool transfer_leads_on(const struct transfer *transfer, CURLcode code)
+{
+    const struct url *from = &transfer->part->url;
+    struct url to;
+
+    return transfer->part->call->redirects && code == CURLE_OK && transfer->headed &&
+           transfer->followed < REDIRECTS_MAX &&
+           url_parse(next_of(transfer), &to, NULL) == STATUS_OK && to.tls == from->tls &&
+           to.port == from->port && url_same_host(to.host, from->host);
+}
+
+bool transfer_follow(struct transfer *transfer)
+{
+    long whole = ms_of(transfer->part->call->whole, WHOLE_DEFAULT_MS);
+    int64_t left = whole - (loop_now().us - transfer->since.us) / 1000;
+    struct slice next = next_of(transfer);
+    char url[URL_MAX + 1];
+
+    memcpy(url, next.ptr, next.len); /* url_parse accepted it */
+    url[next.len] = '\0';
+    transfer->followed++;
+    clear_sending(transfer);
+    curl_easy_setopt(transfer->easy, CURLOPT_TIMEOUT_MS, left > 0 ? (long)left : 1L);
+    return curl_easy_setopt(transfer->easy, CURLOPT_URL, url) == CURLE_OK;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "bridge/wire_parts.h"
-#include "core/url.h"
 
 /* ---- the answer -------------------------------------------------------------------------------
  */
@@ -16,22 +15,13 @@ static bool is_redirect(int status)
     return status >= 300 && status < 400;
 }
 
-/* is_end_of_redirects says whether what is wrong is that the answer sends the request on to where
- * it is not sent: the answer is there. */
-static bool is_end_of_redirects(const struct transfer *transfer, CURLcode code)
-{
-    return is_redirect(transfer->status) &&
-           (code == CURLE_TOO_MANY_REDIRECTS || code == CURLE_UNSUPPORTED_PROTOCOL ||
-            code == CURLE_URL_MALFORMAT);
-}
-
 static bool has_answer(const struct transfer *transfer, CURLcode code)
 {
     const struct wire_call *call = transfer->part->call;
 
     if (code == CURLE_OK)
         return call->connect_only || transfer->headed;
-    return is_end_of_redirects(transfer, code) || (code == CURLE_WRITE_ERROR && call->answer_cut);
+    return code == CURLE_WRITE_ERROR && call->answer_cut;
 }
 
 /* ---- when there is none -----------------------------------------------------------------------
@@ -44,18 +34,11 @@ struct where {
 /* where_of is what a person calls the other side, without what may be secret in its address. */
 static struct where where_of(const struct transfer *transfer)
 {
-    struct where where = {"the address that it is sent on to"};
-    struct url url;
-    struct err err;
-    char *text = NULL;
+    const struct url *url = &transfer->part->url;
+    struct where where;
 
-    curl_easy_getinfo(transfer->easy, CURLINFO_EFFECTIVE_URL, &text);
-    if (!text || url_parse(slice_of(text), &url, &err) != STATUS_OK)
-        return where;
-    if (url.host.len > 253)
-        url.host.len = 253;
-    snprintf(where.text, sizeof where.text, "%s://%s%.*s%s:%u", url.tls ? "https" : "http",
-             url.bracketed ? "[" : "", SLICE_ARG(url.host), url.bracketed ? "]" : "", url.port);
+    snprintf(where.text, sizeof where.text, "%s://%s%.*s%s:%u", url->tls ? "https" : "http",
+             url->bracketed ? "[" : "", SLICE_ARG(url->host), url->bracketed ? "]" : "", url->port);
     return where;
 }
 
@@ -163,7 +146,7 @@ static void no_answer(const struct transfer *transfer, CURLcode code, struct wir
     call->outcome = call->sent ? WIRE_UNKNOWN : WIRE_UNSENT;
     if (code == CURLE_OUT_OF_MEMORY || call->answer.status == STATUS_NO_MEMORY) {
         err_no_memory(&call->err);
-    } else if (!transfer_begun(transfer) && is_untrusted(code)) {
+    } else if (!transfer->begun && is_untrusted(code)) {
         call->untrusted = true;
         say_untrusted(transfer, code, where.text, &call->err);
     } else if (call->sent) {
@@ -190,7 +173,7 @@ void transfer_end(struct transfer *transfer, CURLcode code)
 
     call->took = (struct span){loop_now().us - transfer->since.us};
     call->sent = transfer_left(transfer);
-    keep_head(transfer, answered || transfer_begun(transfer), call);
+    keep_head(transfer, answered || transfer->begun, call);
     if (answered)
         call->outcome = WIRE_ANSWERED;
     else

@@ -10,6 +10,7 @@
 
 #include "bridge/line.h"
 #include "bridge/wire.h"
+#include "core/url.h"
 
 #define TRANSFER_SOCKETS_MAX 5 /* that one transfer can have (libcurl: MAX_SOCKSPEREASYHANDLE) */
 
@@ -30,10 +31,9 @@ struct transfer {
     struct curl_slist *headers;
     char trouble[CURL_ERROR_SIZE];
     struct span since; /* when it left the line */
-    /* A redirect that is followed makes another sending. */
-    unsigned sendings; /* that have begun */
-    bool tls;          /* of the last one */
-    long size_before;  /* CURLINFO_REQUEST_SIZE when it began */
+    unsigned followed; /* redirects: each makes another sending.  What follows is about the last: */
+    bool begun;        /* it has begun to leave */
+    long size_before;  /* CURLINFO_REQUEST_SIZE when it did */
     int status;        /* of its answer; 0: none yet */
     bool headed;       /* the head of its answer is there to the end */
     /* Addresses that were asked about since it began. */
@@ -49,7 +49,8 @@ struct transfer {
 struct wire_part {
     struct line_entry entry; /* first */
     struct wire_call *call;
-    bool tls, direct;          /* of its URL; and whether it goes without a proxy */
+    struct url url;            /* of the call */
+    bool direct;               /* it goes without a proxy */
     struct transfer *transfer; /* when it is under way */
     bool ended;                /* it waits for `done` to be called */
     struct wire_part *next;    /* of those that ended */
@@ -78,10 +79,13 @@ void transfer_free(struct transfer *transfer);
 /* transfer_begin readies it for a call.  False when memory is exhausted. */
 bool transfer_begin(struct transfer *transfer, struct wire_part *part);
 
-/* transfer_begun says whether the last sending has begun to leave: after a redirect there may be
- * one that has not.  transfer_left says whether something of it may have left already: what TLS has
+/* transfer_leads_on says whether a transfer that is over is to be sent on: its answer is a redirect
+ * that is followed.  transfer_follow readies it for that; false when memory is exhausted. */
+bool transfer_leads_on(const struct transfer *transfer, CURLcode code);
+bool transfer_follow(struct transfer *transfer);
+
+/* transfer_left says whether something of the last sending may have left already: what TLS has
  * written is not known to the byte. */
-bool transfer_begun(const struct transfer *transfer);
 bool transfer_left(const struct transfer *transfer);
 
 /* transfer_end fills the call's answer when the transfer is over; transfer_stop when it was ended

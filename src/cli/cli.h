@@ -30,6 +30,7 @@ struct cli {
     const char *server;            /* --server; NULL: a data directory */
     const char *token;             /* --token; NULL: none */
     const char *actor;             /* who asks: stands in the evidence */
+    uint64_t receipts;             /* what is known of receipts.json: see receiptfile_sync */
     bool json;                     /* -o json */
     bool yes;                      /* --yes */
     bool interactive;              /* somebody is there to be asked */

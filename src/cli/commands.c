@@ -55,7 +55,8 @@ const struct cli_flag cli_common_flags[] = {
           "SSL_CERT_FILE names the authorities that https trusts)"),
     VALUE("token", "TOKEN",
           "who asks the server (default $LAZARET_TOKEN, which other users cannot see)"),
-    PATH("config", "FILE", HINT_FILE, "limits, retention and what serve needs, as YAML or JSON"),
+    PATH("config", "FILE", HINT_FILE,
+         "limits, retention, targets of deliveries and what serve needs, as YAML or JSON"),
     {.name = "output",
      .letter = 'o',
      .value = "FORMAT",
@@ -138,7 +139,7 @@ static const struct cli_example push_examples[] = {
         MANY("header", "LINE", "one more header: 'X-Team: billing'"),                              \
         VALUE("timeout", "SPAN", "for a whole request (default 30s)"),                             \
         VALUE("connect-timeout", "SPAN", "to connect (default 10s)"),                              \
-        SWITCH("follow", "follow redirects, up to five (default: they are a failure)"),            \
+        SWITCH("follow", "follow redirects on the same host, up to five (default: a failure)"),    \
         PATH("receipts-file", "FILE", HINT_FILE,                                                   \
              "the file of dead receipts (default DIR/dlq/receipts.json)")
 
@@ -577,6 +578,7 @@ const struct cli_command cli_commands[] = {
          "Prints \"delivered\" (exit code 0) or \"dead-lettered ID\" (exit code 1).",
      .flags = send_flags,
      .examples = send_examples,
+     .letters = true,
      .run = cmd_send},
     {.name = "dlq",
      .operands = "COMMAND",
@@ -644,6 +646,7 @@ const struct cli_command cli_commands[] = {
      .flags = retry_flags,
      .examples = retry_examples,
      .operands_max = OPERANDS_ANY,
+     .letters = true,
      .run = cmd_retry},
     {.name = "dlq discard",
      .operands = "ID... | RUN | --group FP | --all",
@@ -653,6 +656,7 @@ const struct cli_command cli_commands[] = {
      .flags = discard_flags,
      .examples = discard_examples,
      .operands_max = OPERANDS_ANY,
+     .letters = true,
      .run = cmd_discard},
     {.name = "dlq rollback",
      .operands = "ID...",
@@ -663,6 +667,7 @@ const struct cli_command cli_commands[] = {
      .examples = rollback_examples,
      .operands_min = 1,
      .operands_max = OPERANDS_ANY,
+     .letters = true,
      .run = cmd_rollback},
     {.name = "dlq escalate",
      .operands = "ID...",
@@ -681,6 +686,7 @@ const struct cli_command cli_commands[] = {
      .examples = restore_examples,
      .operands_min = 1,
      .operands_max = OPERANDS_ANY,
+     .letters = true,
      .run = cmd_restore},
     {.name = "dlq export",
      .operands = "OUT",
@@ -710,6 +716,7 @@ const struct cli_command cli_commands[] = {
      .operands_min = 1,
      .operands_max = 1,
      .hint = HINT_FILE,
+     .letters = true,
      .run = cmd_import},
     {.name = "dlq recover",
      .operands = "--to URL",
@@ -731,6 +738,8 @@ const struct cli_command cli_commands[] = {
               "review is kept, unless --force. It asks first.",
      .flags = purge_flags,
      .examples = purge_examples,
+     .letters = true,
+     .purges = true,
      .run = cmd_purge},
     {.name = "dlq clear",
      .operands = "RUN",
@@ -741,6 +750,8 @@ const struct cli_command cli_commands[] = {
      .examples = clear_examples,
      .operands_min = 1,
      .operands_max = 1,
+     .letters = true,
+     .purges = true,
      .run = cmd_clear},
     {.name = "policy",
      .operands = "COMMAND",

@@ -41,7 +41,9 @@ struct cli_command {
     int operands_min, operands_max;
     const char *words; /* what a shell offers for an operand; NULL: nothing */
     enum hint hint;
-    bool local;                  /* it needs the data directory itself: no --server */
+    bool local;   /* it needs the data directory itself: no --server */
+    bool letters; /* it changes letters: receipts.json follows */
+    bool purges;  /* it takes letters away for good: receipts.json comes first, too */
     int (*run)(struct cli *cli); /* NULL: a group, whose commands follow it */
 };
 

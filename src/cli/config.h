@@ -49,7 +49,7 @@
  *         secret_file: PATH        signs in the form of Standard Webhooks; or secret_env: NAME
  *         headers: {X-Team: a}
  *         policy: receipts
- *         follow_redirects: false
+ *         follow_redirects: false  those that keep scheme, host and port
  *         connect_seconds: 10      these three: when nothing is said those of `deliveries`
  *         request_seconds: 30
  *         parallel: 32

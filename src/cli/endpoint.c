@@ -7,9 +7,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/jsonw.h"
+#include "bridge/receiptfile.h"
 #include "cli/config_targets.h"
 #include "cli/file.h"
+#include "cli/request.h"
+#include "cli/runlink.h"
 #include "cli/say.h"
+#include "cli/view.h"
 #include "engine/station.h"
 
 #define TOKEN_MAX 16384
@@ -140,6 +145,9 @@ int endpoint_read(struct cli *cli, struct target *out)
         code = args_span(&cli->args, "timeout", &out->whole);
     if (code == 0)
         code = args_span(&cli->args, "connect-timeout", &out->connect);
+    if (code == 0 && ((args_has(&cli->args, "timeout") && out->whole.us <= 0) ||
+                      (args_has(&cli->args, "connect-timeout") && out->connect.us <= 0)))
+        code = say_error(CLI_USAGE, "--timeout and --connect-timeout: must be more than 0");
     return code;
 }
 
@@ -151,7 +159,8 @@ static void host_name(char out[HOST_SIZE])
     out[HOST_SIZE - 1] = '\0';
 }
 
-bool endpoint_is_gone(struct slice worker)
+/* is_gone says whether a worker of that name was a process of this host that has ended. */
+static bool is_gone(struct slice worker)
 {
     char host[HOST_SIZE], name[256], *pid;
 
@@ -165,6 +174,42 @@ bool endpoint_is_gone(struct slice worker)
         return false;
     long number = strtol(pid + 1, NULL, 10);
     return number > 1 && kill((pid_t)number, 0) != 0 && errno == ESRCH;
+}
+
+static int cut_off(struct cli *cli, struct slice worker)
+{
+    struct reply reply;
+    struct buf body;
+    struct jsonw w;
+
+    buf_init(&body, 4096);
+    jsonw_init(&w, &body);
+    jsonw_object(&w);
+    jsonw_put_string(&w, "worker_id", worker);
+    jsonw_put_str(&w, "message", "the process that was sending it was killed");
+    jsonw_object_end(&w);
+    int code = request_send(cli, "POST", "/api/v1/leases/interrupted", (struct slice){0},
+                            buf_slice(&body), &reply);
+    reply_release(&reply);
+    buf_release(&body);
+    return code;
+}
+
+int endpoint_take_over(struct cli *cli, struct slice job_id)
+{
+    const char *path = request_path(cli, "/api/v1/jobs/", job_id, "");
+    struct arena arena = {0};
+    struct reply reply;
+
+    if (!path)
+        return say_no_memory();
+    int code = request_send(cli, "GET", path, (struct slice){0}, (struct slice){0}, &reply);
+    struct slice worker = view_text(reply.value, "worker", &arena);
+    if (code == 0 && worker.len > 0 && is_gone(worker))
+        code = cut_off(cli, worker);
+    reply_release(&reply);
+    arena_release(&arena);
+    return code;
 }
 
 const char *endpoint_worker(struct cli *cli, const char *what)
@@ -195,4 +240,19 @@ const char *endpoint_receipts(struct cli *cli, int *code)
         *code = say_no_memory();
     buf_release(&path);
     return *code == 0 ? file : NULL;
+}
+
+void endpoint_mirror(struct cli *cli)
+{
+    struct link link;
+    struct err err = {0};
+    int code = 0;
+
+    if (cli->server && !args_has(&cli->args, "receipts-file"))
+        return;
+    const char *path = endpoint_receipts(cli, &code);
+    if (!path || (!cli->connection && access(path, F_OK) != 0) || runlink_open(cli, &link) != 0)
+        return;
+    if (receiptfile_sync(&link, path, &cli->receipts, NULL, &err) != STATUS_OK)
+        say_note("%s is not up to date: %s", path, err.text);
 }

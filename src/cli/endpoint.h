@@ -14,12 +14,17 @@ int endpoint_read(struct cli *cli, struct target *out);
  * when memory is exhausted. */
 const char *endpoint_worker(struct cli *cli, const char *what);
 
-/* endpoint_is_gone says whether a worker of that name was a process of this host that has ended. */
-bool endpoint_is_gone(struct slice worker);
+/* endpoint_take_over ends the lease of a job when the process of this host that has it was killed:
+ * its time need not be waited for, and the attempt does not count. */
+int endpoint_take_over(struct cli *cli, struct slice job_id);
 
 /* endpoint_receipts is the file of dead receipts: --receipts-file, else what the configuration
  * says, else DIR/dlq/receipts.json.  NULL, with the exit code in `*code`, when memory is exhausted
  * or there is no data directory. */
 const char *endpoint_receipts(struct cli *cli, int *code);
+
+/* endpoint_mirror brings the file of dead receipts up to date with the letters, where there is one
+ * or a command has opened the directory.  A server keeps its own. */
+void endpoint_mirror(struct cli *cli);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/connection.h"
+#include "cli/endpoint.h"
 #include "cli/help.h"
 #include "cli/say.h"
 
@@ -137,7 +138,15 @@ static int run(struct cli *cli, int argc, char **argv)
     if (!cli->args.command || !cli->args.command->run)
         return explain(cli, false);
     code = prepare(cli);
-    return code != 0 ? code : cli->args.command->run(cli);
+    if (code != 0)
+        return code;
+    /* What is purged must not stand in the file afterwards, as if somebody had added it. */
+    if (cli->args.command->purges)
+        endpoint_mirror(cli);
+    code = cli->args.command->run(cli);
+    if (cli->args.command->letters)
+        endpoint_mirror(cli);
+    return code;
 }
 
 /* guard_descriptors fills standard descriptors that are closed with ones that fail: a file of the

@@ -23,14 +23,15 @@
 #include "cli/say.h"
 #include "cli/view.h"
 
-#define WAVE 100 /* entries that are claimed at once */
+#define WAVE_MAX 1000 /* entries that are sent at once */
 #define PARALLEL_DEFAULT 8
-#define PARALLEL_MOST 1000
 
 struct recovery {
     struct cli *cli;
     struct link link;
     struct target to;
+    struct target to_mcp; /* for receipts that were sent over MCP, when nothing else is said */
+    bool by_letter;       /* the kind is that of each letter */
     const char *path;
     bool mirror; /* the file is the one that mirrors the quarantine */
     bool patient;
@@ -40,8 +41,9 @@ struct recovery {
     size_t next;                 /* the first that was not tried */
     struct receipt_entry *later; /* to be tried when all others were */
     size_t later_count;
-    struct slice job_ids[WAVE];
-    struct receipt_entry *wave[WAVE]; /* the entries of these jobs */
+    struct slice job_ids[WAVE_MAX];
+    struct receipt_entry *wave[WAVE_MAX]; /* the entries of these jobs */
+    bool unreached[WAVE_MAX];             /* and whether nobody was there for them */
     size_t wave_count;
     size_t recovered, failed;
     bool begun; /* letters were claimed: something has changed */
@@ -106,6 +108,13 @@ static int reach(struct recovery *r)
 
 /* ---- waves ----------------------------------------------------------------------------------- */
 
+static void add(struct recovery *r, struct receipt_entry *entry)
+{
+    r->job_ids[r->wave_count] = entry->job_id;
+    r->unreached[r->wave_count] = false;
+    r->wave[r->wave_count++] = entry;
+}
+
 /* add_to_wave takes an entry into the wave, when its letter could be claimed. */
 static void add_to_wave(struct recovery *r, size_t begin, struct json result)
 {
@@ -127,30 +136,39 @@ static void add_to_wave(struct recovery *r, size_t begin, struct json result)
         r->failed++;
         return;
     }
-    r->job_ids[r->wave_count] = entry->job_id;
-    r->wave[r->wave_count++] = entry;
+    add(r, entry);
+}
+
+/* join takes an entry into the wave whose letter was brought back already, by somebody who was
+ * stopped perhaps: who names its job gets it, unless it is being sent. */
+static int join(struct recovery *r, struct receipt_entry *entry)
+{
+    add(r, entry);
+    return endpoint_take_over(r->cli, entry->job_id);
 }
 
 /* claim brings the letters of the next wave back, to be sent by this process alone. */
 static int claim(struct recovery *r)
 {
-    struct reply reply;
+    struct reply reply = {0};
     struct buf body;
     struct jsonw w;
     struct json_iter iter;
     struct json result;
     size_t begin = r->next;
+    int code = 0;
 
     r->begun = true;
+    r->wave_count = 0;
     buf_init(&body, 1 << 20);
     jsonw_init(&w, &body);
     jsonw_object(&w);
     jsonw_key(&w, "ids");
     jsonw_array(&w);
-    for (; r->next < r->count && r->next - begin < WAVE; r->next++) {
-        const struct receipt_entry *entry = &r->entries[r->next];
+    for (; code == 0 && r->next < r->count && r->next - begin < r->parallel; r->next++) {
+        struct receipt_entry *entry = &r->entries[r->next];
         if (entry->recovering)
-            say_note("%.*s: somebody is bringing it back already", SLICE_ARG(entry->label));
+            code = join(r, entry);
         else
             jsonw_string(&w, entry->dlq_id);
     }
@@ -161,9 +179,9 @@ static int claim(struct recovery *r)
     jsonw_put_int(&w, "max_retries", 1);
     jsonw_put_str(&w, "note", "dlq recover");
     jsonw_object_end(&w);
-    int code = request_send(r->cli, "POST", "/api/v1/dlq/retry", (struct slice){0},
+    if (code == 0 && r->wave_count < r->next - begin)
+        code = request_send(r->cli, "POST", "/api/v1/dlq/retry", (struct slice){0},
                             buf_slice(&body), &reply);
-    r->wave_count = 0;
     json_iter_init(&iter, code == 0 ? view_get(reply.value, "results") : (struct json){0});
     while (json_next(&iter, NULL, &result))
         add_to_wave(r, begin, result);
@@ -181,6 +199,8 @@ static int send_wave(struct recovery *r)
     struct sender_config config = {.link = &r->link,
                                    .watch = &watch,
                                    .to = &r->to,
+                                   .to_mcp = r->by_letter ? &r->to_mcp : NULL,
+                                   .unreached = r->unreached,
                                    .job_ids = r->job_ids,
                                    .job_count = r->wave_count,
                                    .parallel = r->parallel,
@@ -195,7 +215,14 @@ static int send_wave(struct recovery *r)
     r->recovered += counts.delivered;
     r->failed += counts.dead + counts.cancelled;
     r->stopped = counts.stopped;
-    r->gone = counts.unreached > 0;
+    for (size_t i = 0; i < r->wave_count; i++) {
+        r->gone = r->gone || r->unreached[i];
+        if (!r->unreached[i] || !r->patient)
+            continue;
+        r->wave[i]->recovering = false; /* it is dead again */
+        r->later[r->later_count++] = *r->wave[i];
+        r->failed--;
+    }
     return 0;
 }
 
@@ -234,7 +261,7 @@ static int settle(struct recovery *r, size_t *left)
     enum status status = STATUS_OK;
 
     if (r->mirror)
-        status = receiptfile_sync(&r->link, r->path, &counts, &err);
+        status = receiptfile_sync(&r->link, r->path, NULL, &counts, &err);
     else
         status = receiptfile_settle(&r->link, r->path, left, &err);
     if (r->mirror)
@@ -259,13 +286,26 @@ static void show_end(struct recovery *r, size_t left)
 static int read_flags(struct recovery *r)
 {
     struct cli *cli = r->cli;
+    const char *to = args_value(&cli->args, "to");
     int64_t parallel = PARALLEL_DEFAULT;
+    struct err err = {0};
     const char *file = args_value(&cli->args, "file");
     int code = endpoint_read(cli, &r->to);
 
     if (code == 0)
-        code = args_int(&cli->args, "parallel", 1, PARALLEL_MOST, &parallel);
+        code = args_int(&cli->args, "parallel", 1, WAVE_MAX, &parallel);
     r->parallel = (unsigned)parallel;
+    r->by_letter = code == 0 && strstr(to, "://") && !args_has(&cli->args, "mcp");
+    r->to_mcp = r->to;
+    if (r->by_letter &&
+        target_of_url(slice_of(to), DELIVERY_MCP, &cli->arena, &r->to_mcp, &err) == STATUS_OK) {
+        r->to_mcp.token = r->to.token;
+        r->to_mcp.headers = r->to.headers;
+        r->to_mcp.header_count = r->to.header_count;
+        r->to_mcp.redirects = r->to.redirects;
+        r->to_mcp.connect = r->to.connect;
+        r->to_mcp.whole = r->to.whole;
+    }
     r->patient = args_has(&cli->args, "wait");
     r->mirror = !file;
     r->path = file;
@@ -275,9 +315,28 @@ static int read_flags(struct recovery *r)
     return code;
 }
 
+/* list finds the letters, and takes in what is in the file alone. */
+static int list(struct recovery *r)
+{
+    struct receiptfile_counts counts;
+    struct err err = {0};
+    enum status status = receiptfile_open(&r->link, r->path, r->mirror, &r->cli->arena, &r->entries,
+                                          &r->count, &counts, &err);
+
+    if (status != STATUS_OK)
+        return say_error(runlink_exit(status), "%s", err.text);
+    r->begun = true;
+    if (counts.bad > 0)
+        say_note("%s", counts.bad_err.text);
+    r->failed += counts.bad;
+    r->later = arena_array(&r->cli->arena, r->count + 1, sizeof *r->later);
+    return r->later ? 0 : say_no_memory();
+}
+
 int cmd_recover(struct cli *cli)
 {
     struct recovery r = {.cli = cli};
+    struct receiptfile_counts counts;
     struct err err = {0};
     size_t left = 0;
 
@@ -287,28 +346,30 @@ int cmd_recover(struct cli *cli)
         code = runlink_open(cli, &r.link);
     if (code != 0)
         return code;
-    enum status status =
-        receiptfile_open(&r.link, r.path, r.mirror, &cli->arena, &r.entries, &r.count, &err);
+    /* Whether there is anything to do is known before anything is changed. */
+    enum status status = receiptfile_peek(&r.link, r.path, r.mirror, &r.count, &counts, &err);
     if (status != STATUS_OK)
         return say_error(runlink_exit(status), "%s", err.text);
-    r.later = arena_array(&cli->arena, r.count + 1, sizeof *r.later);
-    if (!r.later)
-        return say_no_memory();
-    if (r.count == 0) {
+    if (r.count == 0 && counts.bad == 0) {
         out_str(&cli->out,
                 cli->json ? "{\"recovered\":0,\"failed\":0,\"left\":0}\n" : "nothing to recover\n");
         return CLI_DONE;
     }
-    code = reach(&r);
+    if (r.count > 0)
+        code = reach(&r);
+    if (code == 0 && !r.stopped)
+        code = list(&r);
     if (code == 0 && !r.stopped)
         code = send_all(&r);
-    if (code != 0 && !r.begun)
-        return code;
+    if (!r.begun)
+        return code != 0 ? code : say_error(CLI_FAILED, "stopped: nothing was changed");
     int settled = settle(&r, &left);
+    if (!r.mirror)
+        endpoint_mirror(cli);
     show_end(&r, left);
     if (r.stopped)
         say_error(CLI_FAILED, "stopped: what was not sent is as it was");
     if (code == 0)
         code = settled;
-    return code != 0 ? code : r.failed || r.stopped ? CLI_FAILED : CLI_DONE;
+    return code != 0 ? code : r.failed || r.stopped || left ? CLI_FAILED : CLI_DONE;
 }

@@ -8,10 +8,10 @@
  * What was sent and what came of it is in the store before anything is said here.  A `send` that is
  * killed leaves a job that the same command takes up again; else it is quarantined in a minute. */
 #include <inttypes.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "base/jsonw.h"
-#include "bridge/receiptfile.h"
 #include "bridge/sender.h"
 #include "cli/endpoint.h"
 #include "cli/file.h"
@@ -42,15 +42,19 @@ static void clear(struct sending *sending)
     sending->shown = false;
 }
 
-static double seconds_until(struct instant at)
+/* delay_text is how long it is until an instant, for a person: what has passed since it was decided
+ * does not matter. */
+static struct slice delay_text(struct instant at, struct arena *arena)
 {
     double seconds = span_to_seconds(instant_since(at, seams_real()->wall(NULL)));
-    return seconds > 0 ? seconds : 0;
+    double unit = seconds < 1 ? 1000 : seconds < 60 ? 10 : 1;
+    return view_span(seconds > 0 ? round(seconds * unit) / unit : 0, arena);
 }
 
 static void on_event(void *ctx, const struct watch_event *event)
 {
     struct sending *sending = ctx;
+    struct slice delay;
     clear(sending);
     if (event->attempt > sending->attempts)
         sending->attempts = event->attempt;
@@ -67,8 +71,9 @@ static void on_event(void *ctx, const struct watch_event *event)
                  (double)event->duration.us / 1000);
         break;
     case WATCH_RETRYING:
-        say_note("attempt %" PRIu32 ": %.*s; next in %.3g s", event->attempt,
-                 SLICE_ARG(event->message), seconds_until(event->retry_at));
+        delay = delay_text(event->retry_at, &sending->cli->arena);
+        say_note("attempt %" PRIu32 ": %.*s; next in %.*s", event->attempt,
+                 SLICE_ARG(event->message), SLICE_ARG(delay));
         break;
     case WATCH_QUARANTINED:
         sending->dlq_id = arena_dup(&sending->cli->arena, event->dlq_id);
@@ -126,38 +131,6 @@ static int read_receipt(struct sending *sending)
     return status == STATUS_OK ? 0 : say_error(CLI_USAGE, "%s: %s", name, err.text);
 }
 
-/* take_over ends the lease of a `send` of this host that was killed: its time need not be waited
- * for. */
-static int take_over(struct sending *sending)
-{
-    struct cli *cli = sending->cli;
-    struct reply job, answer;
-    struct buf body;
-    struct jsonw w;
-    const char *path = request_path(cli, "/api/v1/jobs/", sending->job_id, "");
-    int code = path ? request_send(cli, "GET", path, (struct slice){0}, (struct slice){0}, &job)
-                    : say_no_memory();
-
-    if (!path)
-        return code;
-    struct slice worker =
-        code == 0 ? view_text(job.value, "worker", &cli->arena) : (struct slice){0};
-    if (code == 0 && worker.len > 0 && endpoint_is_gone(worker)) {
-        buf_init(&body, 4096);
-        jsonw_init(&w, &body);
-        jsonw_object(&w);
-        jsonw_put_string(&w, "worker_id", worker);
-        jsonw_put_str(&w, "message", "the process that was sending it was killed");
-        jsonw_object_end(&w);
-        code = request_send(cli, "POST", "/api/v1/leases/interrupted", (struct slice){0},
-                            buf_slice(&body), &answer);
-        reply_release(&answer);
-        buf_release(&body);
-    }
-    reply_release(&job);
-    return code;
-}
-
 /* push makes the job. */
 static int push(struct sending *sending)
 {
@@ -188,7 +161,7 @@ static int push(struct sending *sending)
             say_note("the same receipt is on its way already, as job %.*s: going on with it",
                      SLICE_ARG(sending->job_id));
         if (code == 0 && created.type == JSON_FALSE)
-            code = take_over(sending);
+            code = endpoint_take_over(cli, sending->job_id);
     }
     reply_release(&reply);
     buf_release(&body);
@@ -196,20 +169,6 @@ static int push(struct sending *sending)
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
-
-/* keep_file brings receipts.json up to date.  A server keeps its own. */
-static void keep_file(struct sending *sending, const struct link *link)
-{
-    struct receiptfile_counts counts;
-    struct err err = {0};
-    int code = 0;
-
-    if (sending->cli->server && !args_has(&sending->cli->args, "receipts-file"))
-        return;
-    const char *path = endpoint_receipts(sending->cli, &code);
-    if (path && receiptfile_sync(link, path, &counts, &err) != STATUS_OK)
-        say_note("the receipt is in the quarantine, but not in %s: %s", path, err.text);
-}
 
 static int show_end(struct sending *sending, const struct sender_counts *counts)
 {
@@ -242,9 +201,9 @@ static int show_end(struct sending *sending, const struct sender_counts *counts)
 static int stopped(const struct sending *sending)
 {
     say_error(CLI_FAILED, "stopped: the receipt was not delivered");
-    say_hint("run the same command again within %d seconds; after that it is in the quarantine, as "
-             "job %.*s",
-             CLAIM_SECONDS, SLICE_ARG(sending->job_id));
+    say_hint("run the same command to go on with job %.*s; otherwise it is in the quarantine %d "
+             "seconds after its next attempt is due",
+             SLICE_ARG(sending->job_id), CLAIM_SECONDS);
     return CLI_FAILED;
 }
 
@@ -281,7 +240,5 @@ int cmd_send(struct cli *cli)
         return say_error(runlink_exit(status), "%s", err.text);
     if (counts.stopped && !counts.delivered && !counts.dead)
         return stopped(&sending);
-    if (counts.dead)
-        keep_file(&sending, &link);
     return show_end(&sending, &counts);
 }

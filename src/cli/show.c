@@ -4,6 +4,7 @@
 #include "cli/letters.h"
 #include "cli/request.h"
 #include "cli/view.h"
+#include "core/delivery.h"
 
 /* What the rules of core/retry.c mean, for somebody who has not read them. */
 static const struct {
@@ -148,6 +149,8 @@ static void why_dead(struct story *s)
     struct slice policy = view_text(decision, "policy", s->arena);
     const char *meaning = rule_meaning(rule);
 
+    if (slice_is(view_text(last, "error_type", s->arena), "Unclaimed"))
+        meaning = "whoever had claimed it did not come back for it";
     if (decision.type != JSON_OBJECT)
         return;
     heading(s, "Why it is dead");
@@ -384,6 +387,9 @@ static void next_steps(struct story *s)
 
     heading(s, "What to do next");
     if (open) {
+        if (slice_is(text_of(s, "source"), DELIVERY_SOURCE_RECEIPTS))
+            step(s, "dlq recover --to", SLICE("URL"), "",
+                 "send all dead receipts to their endpoint");
         step(s, "dlq retry", id, "", "bring it back as it is");
         step(s, "dlq retry", id, " --patch FILE", "repair the envelope first");
         step(s, "dlq discard", id, "", "give it up; it can be restored");

@@ -273,28 +273,15 @@ enum status targets_resolve(const struct targets *targets, struct slice text,
     return STATUS_OK;
 }
 
-/* is_own says whether a target's own URL has this numeric address and port. */
-static bool is_own(const struct target *target, struct address address, uint16_t port)
-{
-    struct url url;
-    struct address own;
-
-    return url_parse(target->url, &url, NULL) == STATUS_OK && url.port == port &&
-           address_parse(url.host, &own) && address_equal(own, address);
-}
-
 enum status targets_may_connect(const struct targets *targets, const struct target *target,
                                 struct address address, uint16_t port, struct err *err)
 {
     const char *range = address_range(address);
     char text[ADDRESS_TEXT_SIZE];
 
-    if (!range || (target->trusted && !target->redirects) ||
-        network_allows(targets, address, port) ||
-        (target->trusted && is_own(target, address, port)))
+    if (!range || target->trusted || network_allows(targets, address, port))
         return STATUS_OK;
     address_format(address, text);
     return err_set(err, STATUS_REFUSED,
-                   "%s (%s) may not be connected to: list it (deliveries.allow)%s", text, range,
-                   target->trusted ? ", or let the target follow no redirects" : "");
+                   "%s (%s) may not be connected to: list it (deliveries.allow)", text, range);
 }

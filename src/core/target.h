@@ -11,9 +11,9 @@
  * must be public, or in a listed network, as a name that somebody else controls must not lead back
  * inside.
  *
- * A configured target is the operator's own word: it goes wherever its host resolves to.  When it
- * follows redirects that no longer holds, as an address does not tell who led there: then what it
- * connects to must be public, or listed, or the numeric address and port of its own URL. */
+ * A configured target is the operator's own word: it goes wherever its host resolves to.  That it
+ * follows redirects changes nothing, as these are followed only where scheme, host and port stay
+ * the same. */
 #ifndef LAZARET_CORE_TARGET_H
 #define LAZARET_CORE_TARGET_H
 
@@ -42,8 +42,8 @@ struct target {
     struct slice *headers; /* more of them: "Name: value" */
     size_t header_count;
     struct slice policy; /* the policy of its deliveries; empty: "receipts" */
-    bool redirects;      /* they are followed, within the same rules */
-    bool trusted;        /* it is configured: see above where it may connect to */
+    bool redirects;      /* they are followed, where scheme, host and port stay the same */
+    bool trusted;        /* it is configured: it may connect to any address */
     struct span connect; /* time to connect; 0: the default */
     struct span whole;   /* time for a whole request; 0: the default */
     unsigned parallel;   /* deliveries to its host at once; 0: the default */

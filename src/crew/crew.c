@@ -232,6 +232,7 @@ static void attempt_ended(void *owner, const struct effort_end *end)
     if (report) {
         *crew->outbox_end = report;
         crew->outbox_end = &report->next;
+        crew->unreported++;
         crew->in_doubt += report->outcome == EFFORT_FAILED;
     }
     slot_clear(crew, slot);
@@ -366,6 +367,7 @@ static void reported(struct message *message)
             crew->outbox_end = &report->next;
             continue;
         }
+        crew->unreported--;
         crew->in_doubt -= report->outcome == EFFORT_FAILED;
         settle(crew, report, answer);
         report_free(report);
@@ -416,8 +418,9 @@ void crew_pump(struct crew *crew)
     unsigned held = crew->running + crew->waiting_count;
     bool low =
         crew->running < config->parallel || crew->waiting_count * 2 <= wanted - config->parallel;
+    bool enough = config->job_ids && held + crew->unreported >= crew->expected;
     if (crew->going && !crew->draining && !crew->leasing && !waits_again(crew) &&
-        !crew_is_giving_back(crew) && held < wanted && low)
+        !crew_is_giving_back(crew) && held < wanted && low && !enough)
         ask_leases(crew, wanted - held < LEASES_MAX ? wanted - held : LEASES_MAX);
     rest(crew);
 }
@@ -431,6 +434,7 @@ enum status crew_open(const struct crew_config *config, struct crew **out, struc
     if (!crew)
         return err_no_memory(err);
     crew->config = *config;
+    crew->expected = config->job_id_count;
     crew->waiting_end = &crew->waiting;
     crew->outbox_end = &crew->outbox;
     crew->again.fire = again;
@@ -486,6 +490,11 @@ void crew_go(struct crew *crew)
 {
     crew->going = true;
     crew_pump(crew);
+}
+
+void crew_expect(struct crew *crew, size_t jobs)
+{
+    crew->expected = jobs;
 }
 
 void crew_drain(struct crew *crew, void (*rested)(void *ctx), void *ctx)

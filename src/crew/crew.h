@@ -62,6 +62,10 @@ void crew_close(struct crew *crew); /* NULL is fine; it must be at rest */
 /* crew_go begins, or goes on, taking leases. */
 void crew_go(struct crew *crew);
 
+/* crew_expect says how many of its named jobs (job_ids) have not come to their end: leases are
+ * asked for only while there can be some. */
+void crew_expect(struct crew *crew, size_t jobs);
+
 /* crew_drain ends the taking: leases that wait are given back, what runs may finish.  `rested` is
  * called, from the loop, when everything is reported. */
 void crew_drain(struct crew *crew, void (*rested)(void *ctx), void *ctx);

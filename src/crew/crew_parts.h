@@ -42,8 +42,10 @@ struct crew {
     bool troubled;          /* the trouble was told */
     struct span refused_at; /* since when we may not ask; 0: we may */
     int64_t failed_attempts;
-    int64_t retrying;  /* reported as failed, to be tried again, and not begun since */
-    unsigned in_doubt; /* failures in `outbox` and `sent`: what follows is not known yet */
+    int64_t retrying;    /* reported as failed, to be tried again, and not begun since */
+    size_t expected;     /* named jobs that have not come to their end */
+    unsigned unreported; /* reports in `outbox` and `sent` */
+    unsigned in_doubt;   /* failures in `outbox` and `sent`: what follows is not known yet */
 
     double attempt_us; /* smoothed: how long an attempt takes */
     double busy_us;    /* every slot has been busy for at least this long */

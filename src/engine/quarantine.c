@@ -111,6 +111,9 @@ enum status quarantine_name(struct engine *engine, struct failed *failed, struct
     letter_judge(letter, failed->failure, &failed->decision,
                  failed->envelope.idempotency_key.len > 0,
                  failed->envelope.requires_human_ack || !failed->envelope.retry_eligible);
+    /* What was claimed only the claimant can do: no machine of ours. */
+    if (failed->job.flags & JOB_CLAIMED)
+        letter->recoverable = false;
     struct json item = {0};
     if (failed->envelope.item_id.len)
         json_get(failed->envelope.inputs, "item", &item);

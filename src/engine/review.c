@@ -1,7 +1,8 @@
 /* review.c: what people (and, within limits, machines) do with letters.
  *
  *     dead --retry-----> recovered     the job lives again; should it die, the letter is dead again
- *       |---held retry-> recovering    likewise; end.c settles the letter with the job
+ *       |---held retry-> recovering    likewise; end.c settles the letter with the job (deliveries
+ *       |                              are always held)
  *       |---discard----> discarded --restore--> dead
  *       |---rollback---> rolled_back   the envelope's compensation was pushed as a job of its own
  *       `---escalate---> dead          flagged: no machine may replay it
@@ -10,6 +11,7 @@
  * edit, the digests of the envelope before and after; the envelope before stays in the store. */
 #include "engine/internal.h"
 
+#include "core/delivery.h"
 #include "core/patch.h"
 
 static const char *const events[REVIEW_COUNT] = {
@@ -33,6 +35,13 @@ static struct slice by(const struct review_command *command)
     return command->by.len ? command->by : command->command.actor;
 }
 
+/* is_held says whether a retry leaves the letter open until its job is done.  A delivery has
+ * arrived then and not before. */
+static bool is_held(const struct review_command *command, const struct letter *letter)
+{
+    return command->hold || slice_is(letter->queue, DELIVERY_QUEUE);
+}
+
 static void put_digest(struct jsonw *why, const char *key, struct slice body)
 {
     struct hash digest = hash_sha256(&body, 1);
@@ -51,7 +60,7 @@ static enum status record(struct engine *engine, const struct review_command *co
     jsonw_put_text(&why, "note", command->note);
     if (replay) {
         jsonw_put_int(&why, "redrive_count", letter->job.redrive_count);
-        if (command->hold)
+        if (is_held(command, letter))
             jsonw_put_bool(&why, "hold", true);
         if (command->claim)
             jsonw_put_bool(&why, "claim", true);
@@ -221,7 +230,7 @@ static enum status revive(struct engine *engine, const struct review_command *co
                              apart_flag(command, &replay->policy));
     /* Only what stands in a line has a place in it. */
     bool in_line = !(job->flags & (JOB_HAS_HINTS | JOB_CLAIMED));
-    job->due_at = command->hold && in_line ? job->pushed_at : engine->now;
+    job->due_at = is_held(command, replay->letter) && in_line ? job->pushed_at : engine->now;
     job->deadline_at = wait_end(job, &replay->policy);
     if (replay->edited) {
         status = store->envelope_add(store, job->seq, replay->stored.job_id, replay->body,
@@ -414,7 +423,7 @@ static enum status may_act(struct engine *engine, const struct review_command *c
         return err_set(err, STATUS_CONFLICT, "%s", why);
     if (command->refuse_review && needs_review(command, letter))
         return err_set(err, STATUS_REFUSED, "the letter needs review: ask a reviewer");
-    if (*next == LETTER_RECOVERED && command->hold)
+    if (*next == LETTER_RECOVERED && is_held(command, letter))
         *next = LETTER_RECOVERING;
     return command->action == REVIEW_RESTORE ? may_restore(engine, command, letter, err)
                                              : STATUS_OK;

@@ -19,6 +19,7 @@ struct scene {
     struct link link;
     char path[128];
     bool unreachable;               /* the link answers nothing */
+    size_t body_max;                /* larger requests are refused whole; 0: none is */
     void (*before)(struct scene *); /* called once, before the next page is listed */
     struct arena arena;
 };
@@ -39,6 +40,11 @@ static inline enum status carry(struct scene *scene, const char *method, const c
     struct api_answer got;
     if (scene->unreachable)
         return err_set(err, STATUS_UNAVAILABLE, "nobody answers");
+    if (scene->body_max && body.len > scene->body_max) {
+        buf_add_str(answer, "{\"error\":\"the body is too large\"}");
+        *http = 413;
+        return STATUS_OK;
+    }
     api_answer_init(&got);
     api_call(&scene->desk->api, &request, &got);
     buf_add_slice(answer, buf_slice(&got.body));
@@ -148,7 +154,7 @@ static inline struct receiptfile_counts sync_ok(struct scene *scene)
 {
     struct receiptfile_counts counts;
     struct err err;
-    if (receiptfile_sync(&scene->link, scene->path, &counts, &err) != STATUS_OK)
+    if (receiptfile_sync(&scene->link, scene->path, NULL, &counts, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     return counts;
 }
@@ -158,11 +164,34 @@ static inline void assert_refused(struct scene *scene, enum status status, const
 {
     struct err err = {0};
     const char *before = text_of(scene);
-    assert_int_equal(receiptfile_sync(&scene->link, scene->path, NULL, &err), status);
+    assert_int_equal(receiptfile_sync(&scene->link, scene->path, NULL, NULL, &err), status);
     if (!strstr(err.text, why))
         fail_msg("\"%s\" says nothing of \"%s\"", err.text, why);
     assert_string_equal(text_of(scene), before);
     assert_false(is_there(beside(scene, ".tmp")));
+}
+
+/* peek_ok counts what there would be to do, which must change nothing: no file, lock or letter. */
+static inline size_t peek_ok(struct scene *scene, const char *path, bool mirror,
+                             struct receiptfile_counts *counts)
+{
+    struct err err;
+    size_t count;
+    const char *directory = arena_printf(&scene->arena, "%s/dlq", scene->desk->directory).ptr;
+    bool directory_was = is_there(directory), lock_was = is_there(beside(scene, ".lock"));
+    const char *before = is_there(scene->path) ? text_of(scene) : NULL;
+    api_ok(scene->desk, "GET", "/api/v1/audit/head", "");
+    const char *head = api_text(scene->desk, "hash");
+    if (receiptfile_peek(&scene->link, path, mirror, &count, counts, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    api_ok(scene->desk, "GET", "/api/v1/audit/head", "");
+    assert_answer(scene->desk, "hash", head);
+    assert_int_equal(is_there(directory), directory_was);
+    assert_int_equal(is_there(beside(scene, ".lock")), lock_was);
+    assert_int_equal(is_there(scene->path), before != NULL);
+    if (before)
+        assert_string_equal(text_of(scene), before);
+    return count;
 }
 
 /* ---- letters --------------------------------------------------------------------------------- */

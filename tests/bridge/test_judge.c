@@ -229,11 +229,12 @@ static void a_redirect_says_where_to_and_what_to_do(void **state)
         assert_int_equal(verdict.class, CLASS_CLIENT_ERROR);
         assert_string_equal(verdict.error_type, "Redirected");
         assert_says(&verdict, "redirected to https://h/ [31my; give that address, or let redirects "
-                              "be followed");
+                              "be followed (those that keep scheme, host and port are)");
         call.redirects = true;
         verdict = judge(DELIVERY_MCP);
         assert_string_equal(verdict.error_type, "Redirected");
-        assert_says(&verdict, "redirected to https://h/ [31my, where it is not sent on");
+        assert_says(&verdict, "redirected to https://h/ [31my, where it is not sent on: only "
+                              "redirects that keep scheme, host and port are followed");
         call.location[0] = '\0';
         verdict = judge(DELIVERY_HTTP);
         assert_says(&verdict, "does not say where to");

@@ -120,8 +120,8 @@ static void an_entry_put_there_by_hand_becomes_one_letter(void **state)
     assert_int_equal(letters(scene, "open"), 3);
     const char *text = text_of(scene);
     assert_true(strstr(text, "\"old\"") < strstr(text, "\"own\""));
-    assert_non_null(
-        strstr(text, "\"failed_at\": \"2024-01-15T10:30:45Z\",\n    \"attempts\": 3\n"));
+    assert_non_null(strstr(text, "\"failed_at\": \"2024-01-15T10:30:45Z\",\n    \"attempts\": 3,\n "
+                                 "   \"note\": \"mine\"\n"));
     assert_non_null(strstr(text, RECEIPT("bare")));
     counts = sync_ok(scene);
     assert_false(counts.written);
@@ -275,12 +275,6 @@ static void what_cannot_be_read_is_left_as_it_is(void **state)
         {"{}", "no array of receipts"},
         {"null", "no array of receipts"},
         {"[] x", "no array of receipts"},
-        {"[{\"receipt\":" RECEIPT("one") "},7]", "entry 2"},
-        {"[{\"receipt\":[]}]", "entry 1"},
-        {"[{\"receipt\":" RECEIPT("one") ",\"failed_at\":\"soon\"}]", "failed_at:"},
-        {"[{\"receipt\":" RECEIPT("one") ",\"failed_at\":5}]", "failed_at:"},
-        {"[{\"receipt\":" RECEIPT("one") ",\"attempts\":-1}]", "attempts:"},
-        {"[{\"receipt\":" RECEIPT("one") "},{\"receipt\":{\"lease_id\":\"l\"}}]", "task_id:"},
     };
     struct scene *scene = *state;
     dies(scene, RECEIPT("own"));
@@ -289,6 +283,242 @@ static void what_cannot_be_read_is_left_as_it_is(void **state)
         assert_refused(scene, STATUS_INVALID, cases[i].why);
         assert_int_equal(letters(scene, "open"), 1);
     }
+}
+
+/* ---- entries that are no receipts ------------------------------------------------------------ */
+
+static void an_entry_that_is_no_receipt_stays_and_holds_nothing_up(void **state)
+{
+    static const struct {
+        const char *entry, *why;
+    } cases[] = {
+        {"7", "an object with a receipt"},
+        {"null", "an object with a receipt"},
+        {"{}", "an object with a receipt"},
+        {"[ 1,2 ]", "an object with a receipt"},
+        {"{\"receipt\" : []}", "an object with a receipt"},
+        {"{\"receipt\":" RECEIPT("bad") ", \"failed_at\":\"soon\"}", "failed_at:"},
+        {"{\"receipt\":" RECEIPT("bad") ",\"failed_at\":5}", "failed_at:"},
+        {"{\"receipt\":" RECEIPT("bad") ",\"attempts\":-1}", "attempts:"},
+        {"{\"receipt\":{\"lease_id\": \"bad\"}}", "task_id:"},
+        {"{\"receipt\":{\"lease_id\":\"bad\"},\"failed_at\":\"2024-01-15T10:30:45Z\"}", "task_id:"},
+        {"{\"receipt\":" RECEIPT(
+             "bad") ",\"failed_at\":\"2024-01-15T10:30:45Z\",\"first_attempt\":\"soon\"}",
+         "first_attempt"},
+    };
+    struct scene *scene = *state;
+    struct receiptfile_counts counts;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char good[2][300];
+        for (size_t k = 0; k < 2; k++)
+            snprintf(good[k], sizeof(good[k]),
+                     "{\"lease_id\":\"%zu.%zu\",\"task_id\":\"t\",\"worker_id\":\"w\","
+                     "\"status\":\"complete\"}",
+                     i, k);
+        put(scene, arena_printf(&scene->arena,
+                                "[{\"receipt\":%s,\"failed_at\":\"2024-01-15T10:30:45Z\"},%s,"
+                                "{\"receipt\":%s,\"failed_at\":\"2024-01-15T10:30:46Z\"}]",
+                                good[0], cases[i].entry, good[1])
+                       .ptr);
+        counts = sync_ok(scene);
+        assert_int_equal(counts.taken, 2);
+        assert_int_equal(counts.bad, 1);
+        assert_int_equal(counts.entries, 2 * i + 3);
+        assert_int_equal(letters(scene, "open"), 2 * i + 2);
+        if (!strstr(counts.bad_err.text, cases[i].why))
+            fail_msg("\"%s\" says nothing of \"%s\"", counts.bad_err.text, cases[i].why);
+        assert_non_null(strstr(counts.bad_err.text, "left as it is"));
+        const char *bad =
+            strstr(text_of(scene), arena_printf(&scene->arena, "\n  %s,\n", cases[i].entry).ptr);
+        assert_non_null(bad);
+        assert_non_null(strstr(bad, good[1]));
+        assert_null(strstr(bad, good[0]));
+        counts = sync_ok(scene);
+        assert_false(counts.written);
+        assert_int_equal(counts.bad, 1);
+    }
+}
+
+static void entries_that_are_no_receipts_keep_their_place_among_the_others(void **state)
+{
+    struct scene *scene = *state;
+    put(scene, "[1,{\"receipt\":" RECEIPT("new") "},2,{\"receipt\":" RECEIPT(
+                   "old") ",\"failed_at\":\"2024-01-15T10:30:45Z\"},{\"x\" : "
+                          "3},[4],{\"receipt\":" RECEIPT("new") "},5]");
+    struct receiptfile_counts counts = sync_ok(scene);
+    assert_int_equal(counts.bad, 5);
+    assert_int_equal(counts.entries, 7);
+    assert_non_null(strstr(counts.bad_err.text, "entry 1 of "));
+    const char *text = text_of(scene);
+    struct slice before = arena_printf(&scene->arena,
+                                       "[\n  1,\n  {\n    \"receipt\": %s,\n    \"failed_at\": "
+                                       "\"2024-01-15T10:30:45Z\",\n    \"attempts\": 0\n  },\n"
+                                       "  {\"x\" : 3},\n  [4],\n  5,\n  {\n    \"receipt\": %s,",
+                                       RECEIPT("old"), RECEIPT("new"));
+    assert_memory_equal(text, before.ptr, before.len);
+    assert_string_equal(text + strlen(text) - 11, "  },\n  2\n]\n");
+    /* What leaves takes nothing along. */
+    letters(scene, "open");
+    act(scene, api_text(scene->desk, "1.dlq_id"), "discard", "");
+    counts = sync_ok(scene);
+    assert_int_equal(counts.left, 1);
+    assert_int_equal(counts.bad, 5);
+    const char *rest = "[\n  1,\n  {\"x\" : 3},\n  [4],\n  5,\n  {\n";
+    assert_memory_equal(text_of(scene), rest, strlen(rest));
+    letters(scene, "open");
+    act(scene, api_text(scene->desk, "0.dlq_id"), "discard", "");
+    sync_ok(scene);
+    assert_string_equal(text_of(scene), "[\n  1,\n  {\"x\" : 3},\n  [4],\n  5,\n  2\n]\n");
+}
+
+static void the_number_of_a_bad_entry_is_that_in_the_file_afterwards(void **state)
+{
+    struct scene *scene = *state;
+    dies(scene, RECEIPT("own"));
+    put(scene, "[{\"receipt\":" RECEIPT("late") "},7]");
+    assert_non_null(strstr(sync_ok(scene).bad_err.text, "entry 3 of "));
+}
+
+/* put_large puts a large entry into the file, before another. */
+static size_t put_large(struct scene *scene)
+{
+    struct buf text;
+    buf_init(&text, 4 << 20);
+    buf_add_str(&text, "[{\"receipt\":{\"summary\":\"");
+    for (size_t i = 0; i < (2 << 20) / 16; i++)
+        buf_add_str(&text, "0123456789abcdef");
+    buf_add_str(&text, "\",\"lease_id\":\"large\",\"task_id\":\"t\",\"worker_id\":\"w\","
+                       "\"status\":\"complete\"}},{\"receipt\":" RECEIPT("small") "}]");
+    put(scene, buf_str(&text));
+    size_t size = text.len;
+    buf_release(&text);
+    return size;
+}
+
+static void an_entry_that_is_too_large_for_the_engine_holds_nothing_up(void **state)
+{
+    static const struct {
+        size_t body_max;
+        const char *why;
+    } cases[] = {{0, "bytes"}, {(size_t)1 << 20, "the body is too large"}};
+    struct scene *scene = *state;
+    for (size_t i = 0; i < 2; i++) {
+        size_t size = put_large(scene);
+        scene->body_max = cases[i].body_max;
+        struct receiptfile_counts counts = sync_ok(scene);
+        assert_int_equal(counts.bad, 1);
+        assert_int_equal(counts.taken, i == 0);
+        assert_non_null(strstr(counts.bad_err.text, cases[i].why));
+        assert_int_equal(entries_of(scene), 2);
+        assert_true(strlen(text_of(scene)) > size);
+    }
+}
+
+static void a_time_that_nothing_follows_holds_nothing_up(void **state)
+{
+    struct scene *scene = *state;
+    put(scene,
+        "[{\"receipt\":" RECEIPT("last") ",\"failed_at\":\"9999-12-31T23:59:59Z\"},"
+                                         "{\"receipt\":" RECEIPT(
+                                             "first") ",\"failed_at\":\"0001-01-01T00:00:00Z\"},"
+                                                      "{\"receipt\":" RECEIPT("one") "}]");
+    sync_ok(scene);
+    assert_int_equal(sync_ok(scene).entries, 3);
+    assert_non_null(strstr(text_of(scene), "9999-12-31T23:59:59Z"));
+    assert_non_null(strstr(text_of(scene), "0001-01-01T00:00:00Z"));
+}
+
+static void members_that_somebody_added_are_kept_with_their_entry(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = dies(scene, RECEIPT("one"));
+    dies(scene, RECEIPT("two"));
+    sync_ok(scene);
+    put(scene, arena_printf(&scene->arena,
+                            "[{\"note\":\"extra\",\"failed_at\":\"%s\",\"receipt\":%s,"
+                            "\"who\" : {\"a\":[1, 2]},\"attempts\":1},{\"receipt\":%s,\"x\":1.0}]",
+                            failed_at(scene, id), RECEIPT("one"), RECEIPT("three"))
+                   .ptr);
+    assert_int_equal(sync_ok(scene).taken, 1);
+    const char *extras =
+        "\"attempts\": 1,\n    \"note\": \"extra\",\n    \"who\": {\"a\":[1, 2]}\n  }";
+    assert_non_null(strstr(text_of(scene), extras));
+    assert_non_null(strstr(text_of(scene), "\"attempts\": 0,\n    \"x\": 1.0\n  }"));
+    assert_non_null(strstr(text_of(scene), "\"attempts\": 1\n  }"));
+    assert_false(sync_ok(scene).written);
+    /* Through a replay as well, and not longer than the letter is open. */
+    dies_again(scene, id);
+    sync_ok(scene);
+    assert_non_null(strstr(text_of(scene), "\"note\": \"extra\",\n    \"who\""));
+    act(scene, id, "discard", "");
+    sync_ok(scene);
+    assert_null(strstr(text_of(scene), "note"));
+}
+
+static void members_of_an_entry_that_stands_twice_are_kept_once(void **state)
+{
+    struct scene *scene = *state;
+    const char *entry = "{\"receipt\":" RECEIPT("one") ",\"failed_at\":\"2024-01-15T10:30:45Z\"";
+    put(scene, arena_printf(&scene->arena, "[%s},%s,\"a\":1,\"b\":2},%s,\"b\":2,\"a\":3}]", entry,
+                            entry, entry)
+                   .ptr);
+    assert_int_equal(sync_ok(scene).entries, 1);
+    assert_non_null(strstr(text_of(scene), "\"attempts\": 0,\n    \"a\": 1,\n    \"b\": 2,\n"
+                                           "    \"a\": 3\n  }"));
+    assert_false(sync_ok(scene).written);
+}
+
+/* ---- a look ---------------------------------------------------------------------------------- */
+
+static void a_look_at_a_mirror_counts_open_letters_and_unknown_entries(void **state)
+{
+    struct scene *scene = *state;
+    struct receiptfile_counts counts;
+    assert_int_equal(peek_ok(scene, scene->path, true, NULL), 0);
+    assert_int_equal(peek_ok(scene, NULL, true, NULL), 0);
+    const char *one = dies(scene, RECEIPT("one"));
+    dies(scene, RECEIPT("two"));
+    dies(scene, "{\"lease_id\":\"half\"}");
+    assert_int_equal(peek_ok(scene, scene->path, true, NULL), 2);
+    assert_int_equal(peek_ok(scene, NULL, true, NULL), 2);
+    sync_ok(scene);
+    assert_int_equal(peek_ok(scene, scene->path, true, NULL), 2);
+    act(scene, one, "discard", "");
+    assert_int_equal(peek_ok(scene, scene->path, true, NULL), 1);
+    put(scene, "[7,{\"receipt\":" RECEIPT("new") "},{\"receipt\":" RECEIPT(
+                   "old") ",\"failed_at\":\"2024-01-15T10:30:45Z\"},{\"receipt\":{}}]");
+    assert_int_equal(peek_ok(scene, scene->path, true, &counts), 3);
+    assert_int_equal(counts.entries, 4);
+    assert_int_equal(counts.bad, 2);
+    assert_non_null(strstr(counts.bad_err.text, "entry 1 of "));
+}
+
+static void a_look_at_a_file_of_its_own_counts_its_receipts(void **state)
+{
+    struct scene *scene = *state;
+    struct receiptfile_counts counts;
+    struct err err = {0};
+    size_t count;
+    const char *one = dies(scene, RECEIPT("one"));
+    assert_int_equal(receiptfile_peek(&scene->link, scene->path, false, &count, NULL, &err),
+                     STATUS_NOT_FOUND);
+    put(scene, "[]");
+    assert_int_equal(peek_ok(scene, scene->path, false, NULL), 0);
+    put(scene,
+        arena_printf(&scene->arena, "[{\"receipt\":%s,\"failed_at\":\"%s\"},{\"receipt\":%s},{}]",
+                     RECEIPT("one"), failed_at(scene, one), RECEIPT("new"))
+            .ptr);
+    assert_int_equal(peek_ok(scene, scene->path, false, &counts), 2);
+    assert_int_equal(counts.bad, 1);
+    /* One that came to an end has to leave the file. */
+    act(scene, one, "discard", "");
+    assert_int_equal(peek_ok(scene, scene->path, false, NULL), 2);
+    put(scene, "{}");
+    assert_int_equal(receiptfile_peek(&scene->link, scene->path, false, &count, NULL, &err),
+                     STATUS_INVALID);
+    assert_int_equal(receiptfile_peek(&scene->link, scene->path, true, &count, NULL, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.text, "no array of receipts"));
 }
 
 static void an_empty_file_holds_nothing(void **state)
@@ -323,6 +553,15 @@ int main(void)
         TEST(a_file_is_taken_in_by_an_engine_that_knows_none_of_it),
         TEST(what_cannot_be_read_is_left_as_it_is),
         TEST(an_empty_file_holds_nothing),
+        TEST(an_entry_that_is_no_receipt_stays_and_holds_nothing_up),
+        TEST(entries_that_are_no_receipts_keep_their_place_among_the_others),
+        TEST(the_number_of_a_bad_entry_is_that_in_the_file_afterwards),
+        TEST(an_entry_that_is_too_large_for_the_engine_holds_nothing_up),
+        TEST(a_time_that_nothing_follows_holds_nothing_up),
+        TEST(members_that_somebody_added_are_kept_with_their_entry),
+        TEST(members_of_an_entry_that_stands_twice_are_kept_once),
+        TEST(a_look_at_a_mirror_counts_open_letters_and_unknown_entries),
+        TEST(a_look_at_a_file_of_its_own_counts_its_receipts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void a_full_disk_leaves_the_file_as_it_was(void **state)
     put(scene, text);
     struct err err = {0};
     const char *before = text_of(scene);
-    enum status status = receiptfile_sync(&scene->link, scene->path, NULL, &err);
+    enum status status = receiptfile_sync(&scene->link, scene->path, NULL, NULL, &err);
     bool kept = strcmp(before, text_of(scene)) == 0 && !is_there(beside(scene, ".tmp"));
     setrlimit(RLIMIT_FSIZE, &all);
     if (mounted)
@@ -112,7 +112,7 @@ static void *sync_often(void *ctx)
     struct scene *scene = ctx;
     struct err err;
     for (int i = 0; i < 20; i++)
-        if (receiptfile_sync(&scene->link, scene->path, NULL, &err) != STATUS_OK)
+        if (receiptfile_sync(&scene->link, scene->path, NULL, NULL, &err) != STATUS_OK)
             return mem_strdup(err.text);
     return NULL;
 }
@@ -294,9 +294,9 @@ static void a_file_of_its_own_lists_its_entries_alone(void **state)
     const char *text = "[{\"receipt\":" RECEIPT("two") "},\n{\"receipt\":" RECEIPT(
         "one") ",\"failed_at\":\"2024-01-15T10:30:45Z\"}, {\"receipt\":" RECEIPT("two") "}]";
     put(scene, text);
-    assert_int_equal(
-        receiptfile_open(&scene->link, scene->path, false, &scene->arena, &list, &count, &err),
-        STATUS_OK);
+    assert_int_equal(receiptfile_open(&scene->link, scene->path, false, &scene->arena, &list,
+                                      &count, NULL, &err),
+                     STATUS_OK);
     assert_int_equal(count, 2);
     assert_true(slice_is(list[0].label, "two:complete"));
     assert_true(slice_is(list[1].label, "one:complete"));
@@ -314,7 +314,7 @@ static void what_came_to_an_end_is_taken_out_of_a_file_of_its_own(void **state)
     struct err err = {0};
     size_t count, left;
     put(scene, "[{\"receipt\":" RECEIPT("one") "},\n{\"receipt\" : " RECEIPT("two") "} ]");
-    receiptfile_open(&scene->link, scene->path, false, &scene->arena, &list, &count, &err);
+    receiptfile_open(&scene->link, scene->path, false, &scene->arena, &list, &count, NULL, &err);
     assert_int_equal(receiptfile_settle(&scene->link, scene->path, &left, &err), STATUS_OK);
     assert_int_equal(left, 2);
     assert_string_equal(text_of(scene),
@@ -337,24 +337,55 @@ static void a_file_of_its_own_has_to_be_there_and_a_mirror_has_not(void **state)
     struct receipt_entry *list;
     struct err err = {0};
     size_t count, left;
-    assert_int_equal(
-        receiptfile_open(&scene->link, scene->path, false, &scene->arena, &list, &count, &err),
-        STATUS_NOT_FOUND);
+    assert_int_equal(receiptfile_open(&scene->link, scene->path, false, &scene->arena, &list,
+                                      &count, NULL, &err),
+                     STATUS_NOT_FOUND);
     assert_int_equal(receiptfile_settle(&scene->link, scene->path, &left, &err), STATUS_NOT_FOUND);
     assert_int_equal(
-        receiptfile_open(&scene->link, scene->path, true, &scene->arena, &list, &count, &err),
+        receiptfile_open(&scene->link, scene->path, true, &scene->arena, &list, &count, NULL, &err),
         STATUS_OK);
     assert_int_equal(count, 0);
     const char *one = dies(scene, RECEIPT("one"));
     dies(scene, RECEIPT("two"));
     act(scene, one, "retry", "{\"hold\":true}");
     assert_int_equal(
-        receiptfile_open(&scene->link, scene->path, true, &scene->arena, &list, &count, &err),
+        receiptfile_open(&scene->link, scene->path, true, &scene->arena, &list, &count, NULL, &err),
         STATUS_OK);
     assert_int_equal(count, 2);
     assert_true(slice_is(list[0].dlq_id, one));
     assert_true(list[0].recovering);
     assert_int_equal(entries_of(scene), 2);
+}
+
+static void what_is_no_receipt_stays_in_a_file_of_its_own(void **state)
+{
+    struct scene *scene = *state;
+    struct receiptfile_counts counts;
+    struct receipt_entry *list;
+    struct err err = {0};
+    size_t count, left;
+    const char *text = "[7, {\"receipt\":" RECEIPT(
+        "one") "},{\"receipt\" : {}},{\"receipt\":" RECEIPT("two") ",\"note\":1}]";
+    put(scene, text);
+    assert_int_equal(receiptfile_open(&scene->link, scene->path, false, &scene->arena, &list,
+                                      &count, &counts, &err),
+                     STATUS_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(counts.bad, 2);
+    assert_int_equal(counts.entries, 4);
+    assert_int_equal(counts.taken, 2);
+    assert_non_null(strstr(counts.bad_err.text, "entry 1 of "));
+    assert_string_equal(text_of(scene), text);
+    act(scene, list[0].dlq_id.ptr, "discard", "");
+    assert_int_equal(receiptfile_settle(&scene->link, scene->path, &left, &err), STATUS_OK);
+    assert_int_equal(left, 3);
+    assert_string_equal(text_of(scene), "[\n  7,\n  {\"receipt\" : {}},\n  {\"receipt\":" RECEIPT(
+                                            "two") ",\"note\":1}\n]\n");
+    assert_int_equal(receiptfile_open(&scene->link, scene->path, true, &scene->arena, &list, &count,
+                                      &counts, &err),
+                     STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(counts.bad, 2);
 }
 
 /* ---- the keeper ------------------------------------------------------------------------------ */
@@ -365,7 +396,7 @@ static void count_lines(enum log_level level, const char *line, void *ctx)
 {
     (void)ctx;
     errors_logged += level == LOG_ERROR;
-    amends_logged += strstr(line, "in step") != NULL;
+    amends_logged += strstr(line, "in step") || strstr(line, "are receipts again");
 }
 
 /* wait_until waits until a count is reached. */
@@ -427,6 +458,33 @@ static void a_keeper_says_once_what_is_wrong_and_goes_on(void **state)
     assert_string_equal(text_of(scene), "[{");
 }
 
+static void a_keeper_says_once_which_entry_is_no_receipt_and_goes_on(void **state)
+{
+    struct scene *scene = *state;
+    struct receiptfile_keeper *keeper;
+    struct err err;
+    errors_logged = amends_logged = 0;
+    log_set(LOG_INFO, count_lines, NULL);
+    put(scene, "[{\"receipt\":" RECEIPT("one") ",\"failed_at\":\"2024-01-15T10:30:45Z\"},7]");
+    assert_int_equal(receiptfile_keep(&scene->link, scene->path, &keeper, &err), STATUS_OK);
+    assert_int_equal(errors_logged, 1);
+    assert_int_equal(letters(scene, "open"), 1);
+    /* It is another entry by number when the other leaves: that is no news. */
+    act(scene, api_text(scene->desk, "0.dlq_id"), "discard", "");
+    dies(scene, RECEIPT("own"));
+    wait_for(scene, RECEIPT("own"), 0);
+    assert_int_equal(errors_logged, 1);
+    put(scene, "[{\"receipt\":" RECEIPT("two") "},{\"receipt\":7}]");
+    wait_until(&errors_logged, 2);
+    assert_int_equal(letters(scene, "open"), 2);
+    put(scene, "[]");
+    wait_until(&amends_logged, 1);
+    receiptfile_release(keeper);
+    log_set(LOG_INFO, NULL, NULL);
+    assert_int_equal(errors_logged, 2);
+    assert_int_equal(entries_of(scene), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,8 +500,10 @@ int main(void)
         TEST(a_file_of_its_own_lists_its_entries_alone),
         TEST(what_came_to_an_end_is_taken_out_of_a_file_of_its_own),
         TEST(a_file_of_its_own_has_to_be_there_and_a_mirror_has_not),
+        TEST(what_is_no_receipt_stays_in_a_file_of_its_own),
         TEST(a_keeper_keeps_the_file_and_the_letters_in_step),
         TEST(a_keeper_says_once_what_is_wrong_and_goes_on),
+        TEST(a_keeper_says_once_which_entry_is_no_receipt_and_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,13 +217,62 @@ def test_a_server_keeps_its_own_file_so_none_has_to_be_named(tmp_path, endpoint)
     assert len(open_letters(post)) == 1
 
 
-@pytest.mark.parametrize("content", ["{", "{}", "[1]", '[{"receipt": 5}]', '[{"receipt": {"lease_id": "l"}}]', "\xff"])
+@pytest.mark.parametrize("content", ["{", "{}", "\xff"])
 def test_a_file_that_is_broken_is_left_as_it_is(post, endpoint, tmp_path, content):
     mine = tmp_path / "mine.json"
     mine.write_text(content, encoding="latin-1")
     done = check(post.recover("--file", mine))
     assert done.returncode == 2 and "mine.json" in done.stderr and done.stdout == "", done
     assert mine.read_text(encoding="latin-1") == content and not endpoint.requests and post.letters() == []
+
+
+@pytest.mark.parametrize("bad", ["1", '{"receipt": 5}', '{"receipt": {"lease_id": "l"}}'])
+def test_an_entry_that_is_no_receipt_is_said_and_holds_nothing_up(post, endpoint, tmp_path, bad):
+    mine = tmp_path / "mine.json"
+    mine.write_text(f"[{bad}, {json.dumps(entry('a'))}]")
+    done = check(post.recover("--file", mine))
+    assert (done.returncode, done.stdout) == (1, f"recovered 1, failed 1: 1 left in {mine}\n"), done
+    assert "mine.json" in done.stderr and json.loads(mine.read_text()) == [json.loads(bad)], done
+    assert [request.key for request in endpoint.requests] == ["a:complete"]
+
+
+def test_nothing_is_changed_when_nobody_answers(post, endpoint, tmp_path):
+    post.queue.parent.mkdir(parents=True, exist_ok=True)
+    by_hand = json.dumps([{**entry("a"), "note": "mine"}, {"receipt": receipt("b")}])
+    post.queue.write_text(by_hand)
+    endpoint.down()
+    done = post.recover()
+    assert done.returncode == 5 and "nothing was changed" in done.stderr, done
+    assert post.queue.read_text() == by_hand and post.letters() == []
+
+
+def test_a_receipt_that_was_retried_without_a_server_can_still_be_recovered(post, endpoint):
+    endpoint.script(answer(400))
+    [letter] = [post.dies(receipt("a"))]
+    assert post.lz.run("dlq", "retry", letter, "--yes").returncode == 0
+    assert len(open_letters(post)) == 1 and len(post.entries(post.queue)) == 1
+    endpoint.script(answer(200))
+    done = check(post.recover())
+    assert (done.returncode, done.stdout) == (0, "recovered 1, failed 0\n"), done
+
+
+def test_what_was_purged_does_not_come_back_by_the_file(post, endpoint):
+    endpoint.script(answer(400))
+    for lease in "ab":
+        post.dies(receipt(lease))
+    assert post.lz.run("dlq", "purge", "--older-than-days", "0", "--force", "--yes").returncode == 0
+    endpoint.script(answer(200))
+    endpoint.requests.clear()
+    assert post.recover().stdout == "nothing to recover\n" and not endpoint.requests
+
+
+def test_a_receipt_that_was_sent_over_mcp_is_recovered_over_mcp(post, endpoint):
+    endpoint.script(answer(400))
+    post.lz.run("send", "--mcp", "--to", endpoint.url, "--receipt", post.write(receipt("a")))
+    endpoint.requests.clear()
+    endpoint.script(answer(200, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"no"}}'))
+    assert post.recover().returncode == 1
+    assert endpoint.requests[0].json["method"] == "tools/call"
 
 
 def test_an_entry_that_fails_keeps_what_stood_in_the_file(post, endpoint, tmp_path):
@@ -274,12 +323,12 @@ def test_two_recoveries_at_once_deliver_each_receipt_once(three, endpoint):
     endpoint.script(held(gate, answer(200)))
     first = three.begin(*three.recovery())
     endpoint.wait_for(3)
-    second = check(three.recover())
-    assert (second.returncode, result_line(three, second)[0]) == (0, 0), second
-    assert sum("already" in line for line in second.stderr.splitlines()) == 3
+    second = three.begin(*three.recovery())
     gate.set()
     out, err = first.communicate(timeout=120)
     assert (first.returncode, out) == (0, "recovered 3, failed 0\n"), (out, err)
+    out, err = second.communicate(timeout=120)
+    assert (second.returncode, err) == (0, "") and out in ("recovered 3, failed 0\n", "nothing to recover\n"), (out, err)
     assert len(endpoint.requests) == 3 and open_letters(three) == []
 
 
@@ -300,7 +349,7 @@ def test_an_endpoint_that_goes_away_in_the_middle_leaves_the_rest_as_it_was(post
     assert {each["receipt"]["lease_id"] for each in json.loads(mine.read_text())} == {f"lease-{n}" for n in range(count)} - delivered
     letters = post.letters("--limit", "1000")
     untouched = [letter for letter in letters if letter["redrive_count"] == 0]
-    assert len(letters) == count - 49 and len(untouched) == 150
+    assert len(letters) == count - 49 and len(untouched) >= 199
     endpoint.up()
     endpoint.script(answer(200))
     done = check(post.recover("--file", mine))

@@ -90,6 +90,14 @@ def test_a_redirect_is_followed_only_when_it_is_asked_for(post, endpoint):
     assert endpoint.requests[2].json == receipt("b")
 
 
+def test_a_redirect_to_another_host_is_never_followed(post, endpoint):
+    location = f"http://localhost:{endpoint.port}/moved"
+    endpoint.script(redirect(location, 307), answer(200))
+    done = post.send(receipt(), "--follow", "--token", "sesame", "--header", "X-Api-Key: open")
+    assert done.returncode == 1 and f"redirected to {location}, where it is not sent on" in done.stderr, done
+    assert [request.path for request in endpoint.requests] == ["/receipts"]
+
+
 def test_a_server_beside_it_leaves_the_receipt_to_who_sends_it(post, endpoint, serve, tmp_path):
     """A server that may call the endpoint does not: the job is claimed."""
     config = tmp_path / "config.json"

@@ -141,30 +141,35 @@ def test_a_redirect_is_not_followed_unless_it_is_asked_for(serve, endpoint, othe
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_that_is_followed_stays_a_post_of_the_same_receipt(serve, endpoint, other, status):
-    endpoint.script(redirect(other.url, status))
-    office = Office(serve, None, {"moved": {"url": endpoint.url, "follow_redirects": True}}, allow=[other.address])
+def test_a_redirect_that_is_followed_stays_a_post_of_the_same_receipt(serve, endpoint, status):
+    endpoint.script(redirect("/moved", status), answer(200))
+    office = Office(serve, None, {"moved": {"url": endpoint.url, "follow_redirects": True}})
     office.delivered(office.deliver(receipt(), "moved"))
-    [request] = other.requests
-    assert (request.method, request.json, request.key) == ("POST", receipt(), "abc-123:complete")
+    request = endpoint.requests[1]
+    assert (request.method, request.path, request.json, request.key) == ("POST", "/moved", receipt(), "abc-123:complete")
 
 
-def test_a_redirect_to_a_forbidden_address_is_not_followed(serve, endpoint):
-    with Endpoint(host="127.0.0.2") as inside:
-        endpoint.script(redirect(inside.url, 307))
-        office = Office(serve, None, {"moved": {"url": endpoint.url, "follow_redirects": True}}, allow=[endpoint.address])
-        letter = office.letter(office.deliver(receipt(), "moved"))
-        assert (letter["reason"], letter["failure_history"][0]["class"]) == ("policy_denied", "policy_violation")
-        assert len(endpoint.requests) == 1 and not inside.requests
+def test_a_target_by_name_follows_a_redirect_to_itself(serve, endpoint):
+    endpoint.script(redirect(f"http://LOCALHOST:{endpoint.port}/moved", 307), answer(200))
+    office = Office(serve, None, {"near": {"url": f"http://localhost:{endpoint.port}/", "follow_redirects": True}})
+    office.delivered(office.deliver(receipt(), "near"))
+    assert [request.path for request in endpoint.requests] == ["/", "/moved"]
 
 
-def test_a_token_does_not_follow_a_redirect_to_another_host(serve, endpoint, other):
-    endpoint.script(redirect(other.url, 307))
-    office = Office(serve, None, {"moved": {"url": endpoint.url, "follow_redirects": True, "token_env": "HOOK"}}, allow=[other.address],
-                    env={"HOOK": "sesame-street"})
-    office.delivered(office.deliver(receipt(), "moved"))
+@pytest.mark.parametrize("to", ["http://{other}/", "http://localhost:{port}/", "http://127.0.0.2:{port}/", "https://127.0.0.1:{port}/",
+                                "//{other}/", "http://nowhere.invalid/", "http://127.0.0.1:1/"])
+def test_nobody_but_the_target_gets_anything_by_a_redirect(serve, endpoint, other, to):
+    """Neither the receipt, nor the token, nor the signature, nor a key in a header: not even a connection."""
+    location = to.format(other=other.address, port=endpoint.port)
+    endpoint.script(redirect(location, 307), answer(200))
+    target = {"url": endpoint.url, "follow_redirects": True, "token_env": "HOOK", "secret_env": "SIGN", "headers": {"X-Api-Key": "open"}}
+    office = Office(serve, None, {"moved": target}, allow=["127.0.0.0/8"], env={"HOOK": "sesame-street", "SIGN": SECRET})
+    letter = office.letter(office.deliver(receipt(), "moved"))
+    [attempt] = letter["failure_history"]
+    assert (letter["reason"], *facts(attempt)) == ("not_retryable", "client_error", 307, "unsaid")
+    assert f"redirected to {location}, where it is not sent on" in attempt["error_message"]
     assert endpoint.requests[0].headers["authorization"] == "Bearer sesame-street"
-    assert "authorization" not in other.requests[0].headers
+    assert (len(endpoint.requests), endpoint.connections, other.connections) == (1, 1, 0)
 
 
 def test_a_redirect_loop_ends(serve, endpoint):
