@@ -191,7 +191,7 @@ static void print_bad(struct session *session, size_t place)
         const struct receiptlist_entry *entry = &session->list.entries[i];
         if (entry->bad)
             print_as_is(session, entry);
-        else if (belongs(entry->letter) && entry->letter->place == i)
+        else if (!entry->gone && belongs(entry->letter) && entry->letter->place == i)
             return;
     }
 }

@@ -521,6 +521,20 @@ static void a_look_at_a_file_of_its_own_counts_its_receipts(void **state)
     assert_non_null(strstr(err.text, "no array of receipts"));
 }
 
+static void what_was_purged_leaves_a_file_that_nobody_touched(void **state)
+{
+    struct scene *scene = *state;
+    struct err err = {0};
+    uint64_t memory = 0;
+    dies(scene, RECEIPT("one")), dies(scene, RECEIPT("two"));
+    assert_int_equal(receiptfile_sync(&scene->link, scene->path, &memory, NULL, &err), STATUS_OK);
+    api_ok(scene->desk, "POST", "/api/v1/dlq/purge", "{\"older_than_days\":0,\"force\":true}");
+    assert_int_equal(letters(scene, "open"), 0);
+    assert_int_equal(receiptfile_sync(&scene->link, scene->path, &memory, NULL, &err), STATUS_OK);
+    assert_string_equal(text_of(scene), "[]\n");
+    assert_int_equal(letters(scene, "open"), 0);
+}
+
 static void an_empty_file_holds_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -552,6 +566,7 @@ int main(void)
         TEST(an_entry_that_somebody_edited_in_the_file_is_another),
         TEST(a_file_is_taken_in_by_an_engine_that_knows_none_of_it),
         TEST(what_cannot_be_read_is_left_as_it_is),
+        TEST(what_was_purged_leaves_a_file_that_nobody_touched),
         TEST(an_empty_file_holds_nothing),
         TEST(an_entry_that_is_no_receipt_stays_and_holds_nothing_up),
         TEST(entries_that_are_no_receipts_keep_their_place_among_the_others),
