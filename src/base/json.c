@@ -442,6 +442,24 @@ bool json_get(struct json object, const char *name, struct json *out)
     return found;
 }
 
+void json_gather(struct json object, const char *const *names, size_t count, struct json *out)
+{
+    struct json_iter iter;
+    struct json key, value;
+
+    for (size_t i = 0; i < count; i++)
+        out[i] = (struct json){0};
+    if (object.type != JSON_OBJECT)
+        return;
+    json_iter_init(&iter, object);
+    while (json_next(&iter, &key, &value))
+        for (size_t i = 0; i < count; i++)
+            if (json_string_is(key, names[i])) {
+                out[i] = value;
+                break;
+            }
+}
+
 size_t json_count(struct json container)
 {
     struct json_iter iter;

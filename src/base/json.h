@@ -59,6 +59,10 @@ bool json_next(struct json_iter *iter, struct json *key, struct json *value);
  * with `out` a null without bytes. */
 bool json_get(struct json object, const char *name, struct json *out);
 
+/* json_gather is json_get for several members at once, in one walk over the object: out[i] is the
+ * member names[i]. */
+void json_gather(struct json object, const char *const *names, size_t count, struct json *out);
+
 /* json_count is the number of children. */
 size_t json_count(struct json container);
 

@@ -8,27 +8,29 @@
 
 /* ---- receipts -------------------------------------------------------------------------------- */
 
-/* take_text gives the text of a member; none when it is absent or no string.  False when memory is
+/* text_of gives the text of a member; none when it is absent or no string.  False when memory is
  * exhausted. */
-static bool take_text(struct json body, const char *name, struct arena *arena, struct slice *out)
+static bool text_of(struct json value, struct arena *arena, struct slice *out)
 {
-    struct json value;
-
     *out = (struct slice){0};
-    if (!json_get(body, name, &value) || value.type != JSON_STRING)
+    if (value.type != JSON_STRING)
         return true;
     *out = json_text(value, arena);
     return out->ptr != NULL;
 }
 
-/* take_value gives a member as it is; a null is the same as absent. */
+/* value_of gives a member as it is; a null is the same as absent. */
+static struct json value_of(struct json value)
+{
+    return value.type == JSON_NULL ? (struct json){0} : value;
+}
+
 static struct json take_value(struct json body, const char *name)
 {
     struct json value;
 
-    if (!json_get(body, name, &value) || value.type == JSON_NULL)
-        return (struct json){0};
-    return value;
+    json_get(body, name, &value);
+    return value_of(value);
 }
 
 /* read_receipt fills `out` and says in `is_receipt` whether it is one.  False when memory is
@@ -36,19 +38,25 @@ static struct json take_value(struct json body, const char *name)
 static bool read_receipt(struct json body, struct arena *arena, struct receipt *out,
                          bool *is_receipt)
 {
+    enum { LEASE_ID, TASK_ID, WORKER_ID, STATUS, SUMMARY, POINTERS, METADATA, COUNT };
+    static const char *const names[COUNT] = {"lease_id",      "task_id", "worker_id",
+                                             "status",        "summary", "artifact_pointers",
+                                             "error_metadata"};
+    struct json members[COUNT];
     struct receipt receipt = {0};
 
     *is_receipt = false;
     if (body.type != JSON_OBJECT)
         return true;
-    if (!take_text(body, "lease_id", arena, &receipt.lease_id) ||
-        !take_text(body, "task_id", arena, &receipt.task_id) ||
-        !take_text(body, "worker_id", arena, &receipt.worker_id) ||
-        !take_text(body, "status", arena, &receipt.status) ||
-        !take_text(body, "summary", arena, &receipt.summary))
+    json_gather(body, names, COUNT, members);
+    if (!text_of(members[LEASE_ID], arena, &receipt.lease_id) ||
+        !text_of(members[TASK_ID], arena, &receipt.task_id) ||
+        !text_of(members[WORKER_ID], arena, &receipt.worker_id) ||
+        !text_of(members[STATUS], arena, &receipt.status) ||
+        !text_of(members[SUMMARY], arena, &receipt.summary))
         return false;
-    receipt.artifact_pointers = take_value(body, "artifact_pointers");
-    receipt.error_metadata = take_value(body, "error_metadata");
+    receipt.artifact_pointers = value_of(members[POINTERS]);
+    receipt.error_metadata = value_of(members[METADATA]);
     *is_receipt = receipt.lease_id.len > 0 && receipt.status.len > 0;
     if (*is_receipt)
         *out = receipt;
@@ -175,7 +183,9 @@ static enum status read_key(struct json job, struct slice job_id, struct arena *
     char *at;
 
     if (!out->is_receipt) {
-        if (!take_text(job, "idempotency_key", arena, &given))
+        struct json key;
+        json_get(job, "idempotency_key", &key);
+        if (!text_of(key, arena, &given))
             return err_no_memory(err);
         out->key = given.len > 0 ? given : job_id;
         return STATUS_OK;
@@ -195,22 +205,27 @@ static enum status read_key(struct json job, struct slice job_id, struct arena *
 enum status delivery_read(struct json job, struct slice job_id, struct arena *arena,
                           struct delivery *out, struct err *err)
 {
+    enum { ACTION, INPUTS, OF_JOB };
+    enum { TARGET, TOOL, KIND, BODY, OF_INPUTS };
+    static const char *const job_names[OF_JOB] = {"action", "inputs"};
+    static const char *const input_names[OF_INPUTS] = {"target", "tool", "kind", "body"};
     struct delivery delivery = {0};
-    struct json action, inputs;
+    struct json of_job[OF_JOB], given[OF_INPUTS];
     enum status status;
 
-    if (!json_get(job, "action", &action) || !json_string_is(action, DELIVERY_ACTION))
+    json_gather(job, job_names, OF_JOB, of_job);
+    if (!json_string_is(of_job[ACTION], DELIVERY_ACTION))
         return err_set(err, STATUS_INVALID, "action: must be \"" DELIVERY_ACTION "\"");
-    if (!json_get(job, "inputs", &inputs) || inputs.type != JSON_OBJECT)
+    if (of_job[INPUTS].type != JSON_OBJECT)
         return err_set(err, STATUS_INVALID, "inputs: must be an object with a body");
-    status =
-        read_given("inputs.target", take_value(inputs, "target"), arena, &delivery.target, err);
+    json_gather(of_job[INPUTS], input_names, OF_INPUTS, given);
+    status = read_given("inputs.target", value_of(given[TARGET]), arena, &delivery.target, err);
     if (status == STATUS_OK)
-        status = read_given("inputs.tool", take_value(inputs, "tool"), arena, &delivery.tool, err);
+        status = read_given("inputs.tool", value_of(given[TOOL]), arena, &delivery.tool, err);
     if (status == STATUS_OK)
-        status = read_kind(take_value(inputs, "kind"), arena, &delivery, err);
+        status = read_kind(value_of(given[KIND]), arena, &delivery, err);
     if (status == STATUS_OK)
-        status = read_body(take_value(inputs, "body"), arena, &delivery, err);
+        status = read_body(value_of(given[BODY]), arena, &delivery, err);
     if (status == STATUS_OK)
         status = read_key(job, job_id, arena, &delivery, err);
     if (status == STATUS_OK)

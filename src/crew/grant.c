@@ -5,35 +5,36 @@
 
 #define LABEL_MAX 80 /* bytes of an item that may stand for itself */
 
-static struct slice text_of(struct json object, const char *name, struct arena *arena)
-{
-    struct json value;
-    if (!json_get(object, name, &value) || value.type != JSON_STRING)
-        return (struct slice){0};
-    return json_text(value, arena);
-}
+/* What is read of a lease, of its job and of that's inputs: each is walked once. */
+enum { LEASE_ID, JOB_ID, QUEUE, MATCH, ATTEMPT, JOB, LEASE_MEMBERS };
+static const char *const lease_names[LEASE_MEMBERS] = {"lease_id", "job_id",  "queue",
+                                                       "match",    "attempt", "job"};
+enum { INPUTS, ITEM_ID, JOB_MEMBERS };
+static const char *const job_names[JOB_MEMBERS] = {"inputs", "item_id"};
 
 static bool fill(struct grant *grant, struct json lease)
 {
     struct arena *arena = &grant->arena;
     struct slice copy = arena_dup(arena, lease.raw);
-    struct json own = {lease.type, copy}, attempt;
+    struct json own = {lease.type, copy}, of_lease[LEASE_MEMBERS], of_job[JOB_MEMBERS], item;
     int64_t number = 0;
     if (!copy.ptr)
         return false;
-    grant->lease_id = text_of(own, "lease_id", arena);
-    grant->job_id = text_of(own, "job_id", arena);
-    grant->queue = text_of(own, "queue", arena);
-    grant->match = text_of(own, "match", arena);
-    json_get(own, "attempt", &attempt);
-    json_int(attempt, &number);
+    json_gather(own, lease_names, LEASE_MEMBERS, of_lease);
+    grant->lease_id = json_text(of_lease[LEASE_ID], arena);
+    grant->job_id = json_text(of_lease[JOB_ID], arena);
+    grant->queue = json_text(of_lease[QUEUE], arena);
+    grant->match = json_text(of_lease[MATCH], arena);
+    json_int(of_lease[ATTEMPT], &number);
     grant->attempt = (uint32_t)number;
-    json_get(own, "job", &grant->job);
-    json_get(grant->job, "inputs", &grant->inputs);
-    grant->item_id = text_of(grant->job, "item_id", arena);
+    grant->job = of_lease[JOB];
+    json_gather(grant->job, job_names, JOB_MEMBERS, of_job);
+    grant->inputs = of_job[INPUTS];
+    grant->item_id = json_text(of_job[ITEM_ID], arena);
     if (!grant->item_id.len)
         grant->item_id = grant->job_id;
-    grant->label = text_of(grant->inputs, "item", arena);
+    json_get(grant->inputs, "item", &item);
+    grant->label = json_text(item, arena);
     if (!grant->label.len || grant->label.len > LABEL_MAX)
         grant->label = grant->item_id;
     return grant->lease_id.ptr && grant->job_id.ptr;

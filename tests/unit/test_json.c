@@ -430,9 +430,30 @@ static void random_texts_read_as_jansson_reads_them(void **state)
     }
 }
 
+static void several_members_are_gathered_as_they_are_got(void **state)
+{
+    static const char *const names[] = {"b", "none", "a", "c"};
+    struct json object, gathered[4], got;
+    (void)state;
+    assert_int_equal(json_parse(SLICE("{\"a\":1,\"\\u0062\":[2],\"x\":{\"c\":9},\"a\":3,"
+                                      "\"c\":null}"),
+                                &object, NULL),
+                     STATUS_OK);
+    json_gather(object, names, 4, gathered);
+    for (size_t i = 0; i < 4; i++) {
+        json_get(object, names[i], &got);
+        assert_int_equal(gathered[i].type, got.type);
+        assert_true(slice_eq(gathered[i].raw, got.raw));
+    }
+    json_gather((struct json){0}, names, 4, gathered);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(gathered[i].raw.len, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_members_are_gathered_as_they_are_got),
         cmocka_unit_test(a_value_is_the_original_bytes_without_the_space_around),
         cmocka_unit_test(a_refusal_says_the_byte_and_what_is_wrong),
         cmocka_unit_test(values_in_a_row_are_read_one_by_one),
