@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/seams.h"
@@ -99,26 +98,6 @@ static void *work(void *ctx)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* cut_off_before has the engine end the leases of one that had our name and died. */
-static enum status cut_off_before(const struct office_config *config, struct err *err)
-{
-    struct buf body, answer;
-    struct json value;
-    struct jsonw w;
-    buf_init(&body, 4096);
-    buf_init(&answer, 1 << 20);
-    jsonw_init(&w, &body);
-    jsonw_object(&w);
-    jsonw_put_str(&w, "worker_id", config->worker_id);
-    jsonw_put_str(&w, "message", "the server ended while the delivery was under way");
-    jsonw_object_end(&w);
-    enum status status = link_ask(config->link, "POST", "/api/v1/leases/interrupted",
-                                  buf_slice(&body), &answer, &value, err);
-    buf_release(&body);
-    buf_release(&answer);
-    return status;
-}
-
 static enum status open_crew(struct office *office, const struct office_config *config,
                              unsigned parallel, struct err *err)
 {
@@ -166,7 +145,8 @@ enum status office_open(const struct office_config *config, struct office **out,
     office->stop.run = run_stop;
     pthread_mutex_init(&office->lock, NULL);
     pthread_cond_init(&office->changed, NULL);
-    enum status status = cut_off_before(config, err);
+    enum status status = crew_cut_off(config->link, config->worker_id,
+                                      "the server ended while the delivery was under way", err);
     if (!status)
         status = loop_open(&office->loop, err);
     struct wire_config wire = {.loop = office->loop,

@@ -82,6 +82,12 @@ void crew_hurry(struct crew *crew);
  * soon. */
 void crew_quit(struct crew *crew);
 
+/* crew_cut_off has the engine end the leases of a worker of that name which is gone: what it had
+ * goes on at once, and does not count.  `message` is for the record; NULL: the engine's own words.
+ */
+enum status crew_cut_off(const struct link *link, const char *worker_id, const char *message,
+                         struct err *err);
+
 struct watch_counts crew_counts(
     const struct crew *crew); /* running, retrying, failed_attempts, slowest; the rest is 0 */
 bool crew_is_idle(const struct crew *crew); /* nothing runs, waits or is to be reported */

@@ -8,6 +8,7 @@
 
 #define HEARTBEAT "/api/v1/leases/heartbeat"
 #define RELEASE "/api/v1/leases/release"
+#define INTERRUPTED "/api/v1/leases/interrupted"
 #define BEAT_MS_MAX 5000  /* between two heartbeats: how long a cancelled command runs on */
 #define PULSE_MS_MAX 1000 /* between two looks at what runs */
 #define BEGUN_US 500000   /* a command that runs for so long has begun in earnest */
@@ -191,4 +192,25 @@ bool crew_keep_start(struct crew *crew)
 bool crew_is_giving_back(const struct crew *crew)
 {
     return crew->back || (crew->beating && strcmp(crew->beat.path, RELEASE) == 0);
+}
+
+enum status crew_cut_off(const struct link *link, const char *worker_id, const char *message,
+                         struct err *err)
+{
+    struct buf body, answer;
+    struct json value;
+    struct jsonw w;
+    buf_init(&body, 4096);
+    buf_init(&answer, 1 << 20);
+    jsonw_init(&w, &body);
+    jsonw_object(&w);
+    jsonw_put_str(&w, "worker_id", worker_id);
+    if (message)
+        jsonw_put_str(&w, "message", message);
+    jsonw_object_end(&w);
+    enum status status =
+        link_ask(link, "POST", INTERRUPTED, buf_slice(&body), &answer, &value, err);
+    buf_release(&body);
+    buf_release(&answer);
+    return status;
 }

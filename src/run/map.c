@@ -365,25 +365,6 @@ static enum status open_feed(struct map *map, struct err *err)
     return feed_open(&feed, &map->feed, err);
 }
 
-/* take_over ends the leases of a runner of this run that is gone: its items go on at once. */
-static enum status take_over(const struct map *map, struct err *err)
-{
-    struct buf body, answer;
-    struct json value;
-    struct jsonw w;
-    buf_init(&body, 4096);
-    buf_init(&answer, 1 << 20);
-    jsonw_init(&w, &body);
-    jsonw_object(&w);
-    jsonw_put_str(&w, "worker_id", map->worker);
-    jsonw_object_end(&w);
-    enum status status = link_ask(map->config->link, "POST", "/api/v1/leases/interrupted",
-                                  buf_slice(&body), &answer, &value, err);
-    buf_release(&body);
-    buf_release(&answer);
-    return status;
-}
-
 static enum status open_all(struct map *map, struct err *err)
 {
     const struct map_config *config = map->config;
@@ -395,7 +376,7 @@ static enum status open_all(struct map *map, struct err *err)
     if (!status)
         status = make_plan(map, err);
     if (!status && config->resume)
-        status = take_over(map, err);
+        status = crew_cut_off(config->link, map->worker, NULL, err);
     if (!status)
         status = open_crew(map, err);
     if (!status && map->items)
