@@ -145,9 +145,11 @@ static void open_receipts_are_the_size_of_their_queue(void **state)
 {
     struct desk *api = *state;
     assert_int_equal(api_post(api, "/api/v1/dlq/import",
-                              "[{\"receipt\":{\"task_id\":\"1\",\"worker_id\":\"w\"},"
+                              "[{\"receipt\":{\"lease_id\":\"1\",\"status\":\"failed\",\"task_id\":"
+                              "\"1\",\"worker_id\":\"w\"},"
                               "\"failed_at\":\"2026-01-01T00:00:00Z\",\"attempts\":5},"
-                              "{\"receipt\":{\"task_id\":\"2\",\"worker_id\":\"w\"},"
+                              "{\"receipt\":{\"lease_id\":\"2\",\"status\":\"failed\",\"task_id\":"
+                              "\"2\",\"worker_id\":\"w\"},"
                               "\"failed_at\":\"2026-01-01T00:00:00Z\",\"attempts\":5}]"),
                      200);
     push_to(api, "mail", 1);
