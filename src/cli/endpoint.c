@@ -244,6 +244,7 @@ const char *endpoint_receipts(struct cli *cli, int *code)
 
 void endpoint_mirror(struct cli *cli)
 {
+    struct receiptfile_counts counts;
     struct link link;
     struct err err = {0};
     int code = 0;
@@ -253,6 +254,8 @@ void endpoint_mirror(struct cli *cli)
     const char *path = endpoint_receipts(cli, &code);
     if (!path || (!cli->connection && access(path, F_OK) != 0) || runlink_open(cli, &link) != 0)
         return;
-    if (receiptfile_sync(&link, path, &cli->receipts, NULL, &err) != STATUS_OK)
+    if (receiptfile_sync(&link, path, &cli->receipts, &counts, &err) != STATUS_OK)
         say_note("%s is not up to date: %s", path, err.text);
+    else if (counts.bad > 0)
+        say_note("%s", counts.bad_err.text);
 }

@@ -29,7 +29,7 @@ VARIES = [
     (r"\b\d+-[0-9a-f]{16}\b", "(\\\\d+-[0-9a-f]{16})"),
     (r"tasks-\d+", r"tasks-\\d+"),
     (r"\bin [0-9.]+ s \([0-9.k]+/s\)", r"in [0-9.]+ s \\([0-9.k]+/s\\)"),
-    (r"\bnext in [0-9.e-]+ s\b", r"next in [0-9.e-]+ s"),
+    (r"\bnext in [0-9.]+m?s\b", r"next in [0-9.]+m?s"),
     (r"\bin \d+ ms\b", r"in \\d+ ms"),
     (r"\b\d+s\b", r"\\d+s"),
     (r"\b\d+ events\b", r"\\d+ events"),

@@ -259,7 +259,18 @@ def test_an_entry_that_is_added_beside_others_is_taken_in(post, endpoint):
     assert len(post.letters()) == 3
 
 
-@pytest.mark.parametrize("content", ["{", "{}", "[1]", '[{"receipt": 5}]', '[{"failed_at": "2024-01-15T10:30:45Z"}]', "\xff"])
+@pytest.mark.parametrize("bad", ["1", '{"receipt": 5}', '{"failed_at": "2024-01-15T10:30:45Z"}'])
+def test_an_entry_that_is_no_receipt_is_said_and_stays(post, endpoint, bad):
+    post.file.parent.mkdir(parents=True)
+    post.file.write_text(f"[{bad}]")
+    endpoint.script(answer(400))
+    done = post.send()
+    assert done.returncode == 1 and dead_lettered(done) and "receipts.json" in done.stderr, done
+    left, own = json.loads(post.file.read_text())
+    assert left == json.loads(bad) and own["receipt"] == receipt()
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "\xff"])
 def test_a_file_that_cannot_be_read_is_left_as_it_is(post, endpoint, content):
     post.file.parent.mkdir(parents=True)
     post.file.write_text(content, encoding="latin-1")
