@@ -115,7 +115,17 @@ def test_an_entry_that_is_taken_away_by_hand_comes_back_while_its_letter_is_open
     assert len(office.letters()) == 1
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", json.dumps([entry("a"), {"receipt": {"lease_id": "half"}}])], ids=["no JSON", "no entries", "half an entry"])
+@pytest.mark.parametrize("bad", ["1", '{"receipt": {"lease_id": "half"}}'], ids=["no entry", "half an entry"])
+def test_an_entry_that_is_no_receipt_is_said_and_holds_nothing_up(office, endpoint, bad):
+    path(office).parent.mkdir(exist_ok=True)
+    replace(office, f"[{bad}]")
+    wait_until(lambda: "receipts.json" in office.server.stderr, "a word about it")
+    office.letter(office.deliver(receipt("a")))
+    wait_until(lambda: len(json.loads(path(office).read_text())) == 2, "the dead receipt beside it")
+    assert json.loads(bad) in json.loads(path(office).read_text()) and len(office.letters()) == 1
+
+
+@pytest.mark.parametrize("content", ["{", '{"a": 1}'], ids=["no JSON", "no array"])
 def test_a_file_that_cannot_be_read_is_left_alone_until_it_is_put_right(office, endpoint, content):
     office.letter(office.deliver(receipt("a")))
     wait_for(office, "a")
