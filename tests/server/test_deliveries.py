@@ -43,7 +43,7 @@ PLAIN = {
     "200": (answer(200, {"ok": True}), None),
     "200 without a body": (answer(200), None),
     "200 with what is no JSON": (answer(200, "fine", type="text/plain"), None),
-    "200 with an error of JSON-RPC, which is no business of plain HTTP": (rpc_error("TASK_NOT_FOUND"), None),
+    "200 with an error of JSON-RPC: the endpoint expected a call": (rpc_error("TASK_NOT_FOUND"), ("client_error", 200, "unsaid")),
     "201": (answer(201, {}), None),
     "202": (answer(202), None),
     "204": (answer(204), None),

@@ -270,7 +270,7 @@ def test_a_queue_that_is_paused_says_so(server):
 
 
 def test_receipts_in_the_quarantine_are_counted(server):
-    receipts = [{"receipt": {"task_id": str(n), "worker_id": "w"}, "failed_at": "2026-01-01T00:00:00Z", "attempts": 5}
+    receipts = [{"receipt": {"lease_id": str(n), "status": "complete", "task_id": str(n), "worker_id": "w"}, "failed_at": "2026-01-01T00:00:00Z", "attempts": 5}
                 for n in range(3)]
     server.post("/api/v1/dlq/import", receipts).expect(200)
     server.dead()
