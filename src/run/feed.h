@@ -7,9 +7,9 @@
 #ifndef LAZARET_RUN_FEED_H
 #define LAZARET_RUN_FEED_H
 
-#include "run/items.h"
 #include "crew/link.h"
 #include "crew/loop.h"
+#include "run/items.h"
 #include "run/roll.h"
 
 struct feed;

@@ -9,8 +9,8 @@
 #define LAZARET_RUN_MAP_H
 
 #include "crew/link.h"
-#include "run/spec.h"
 #include "crew/watch.h"
+#include "run/spec.h"
 
 struct map_config {
     const struct link *link;

@@ -16,10 +16,10 @@
 
 #include "base/slice.h"
 #include "base/status.h"
+#include "crew/loop.h"
 #include "run/artifact.h"
 #include "run/capture.h"
 #include "run/echo.h"
-#include "crew/loop.h"
 
 #define PROCESS_SAID_MAX (1u << 20) /* bytes that a command may write to descriptor 3 */
 

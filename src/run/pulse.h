@@ -3,8 +3,8 @@
 #ifndef LAZARET_RUN_PULSE_H
 #define LAZARET_RUN_PULSE_H
 
-#include "run/agentjob.h"
 #include "crew/courier.h"
+#include "run/agentjob.h"
 
 enum pulse_news {
     PULSE_LOST,      /* the lease is somebody else's, or nobody's */

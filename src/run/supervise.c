@@ -21,9 +21,9 @@
 
 #include <stdio.h>
 
+#include "crew/halt.h"
 #include "run/agentjob.h"
 #include "run/errand.h"
-#include "crew/halt.h"
 #include "run/life.h"
 #include "run/pulse.h"
 #include "run/scratch.h"

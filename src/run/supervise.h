@@ -28,8 +28,8 @@
 #include <sys/types.h>
 
 #include "base/time.h"
-#include "run/echo.h"
 #include "crew/link.h"
+#include "run/echo.h"
 
 #define SUPERVISE_QUEUE "supervised" /* the queue of agents' jobs: nobody else leases there */
 #define SUPERVISE_SOURCE "warren"    /* their source: the swarm's name for who keeps agents up */
