@@ -231,12 +231,13 @@ static struct wire_socket *new_socket(struct wire *wire, curl_socket_t fd)
 {
     struct wire_socket *socket = wire->sockets;
 
-    if (!socket)
-        BUG("a transfer has more sockets than it brought along");
-    wire->sockets = socket->next;
-    *socket = (struct wire_socket){.watch = {.ready = socket_ready, .fd = -1}, .wire = wire};
-    curl_multi_assign(wire->multi, fd, socket);
-    return socket;
+    if (socket) {
+        wire->sockets = socket->next;
+        *socket = (struct wire_socket){.watch = {.ready = socket_ready, .fd = -1}, .wire = wire};
+        curl_multi_assign(wire->multi, fd, socket);
+        return socket;
+    }
+    BUG("a transfer has more sockets than it brought along");
 }
 
 /* on_socket never says that it failed: libcurl would give up everything.  A descriptor that the

@@ -22,7 +22,9 @@ static bool text_of(struct json value, struct arena *arena, struct slice *out)
 /* value_of gives a member as it is; a null is the same as absent. */
 static struct json value_of(struct json value)
 {
-    return value.type == JSON_NULL ? (struct json){0} : value;
+    if (value.type == JSON_NULL)
+        return (struct json){0};
+    return value;
 }
 
 static struct json take_value(struct json body, const char *name)
