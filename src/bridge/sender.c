@@ -50,6 +50,8 @@ static void settle(struct sender *sender, struct slice job_id, size_t *count)
         sender->settled[i] = true;
         sender->left--;
         (*count)++;
+        if (config->unreached && count != &sender->counts->dead)
+            config->unreached[i] = false;
     }
     crew_expect(sender->crew, sender->left);
     if (!sender->left)
@@ -222,6 +224,8 @@ enum status sender_run(const struct sender_config *config, struct sender_counts 
         status = sender.status;
         if (status)
             *err = sender.err;
+        for (size_t i = 0; config->unreached && i < config->job_count; i++)
+            config->unreached[i] = config->unreached[i] && sender.settled[i];
     }
     crew_close(sender.crew);
     wire_close(sender.wire);

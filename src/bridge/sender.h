@@ -16,7 +16,8 @@ struct sender_config {
     size_t job_count;
     unsigned parallel;
     const char *worker_id;
-    bool *unreached; /* by the number of the job: its last request reached nobody; may be NULL */
+    bool *unreached; /* by the number of the job: it died, and its last request reached nobody; may
+                        be NULL */
 };
 
 /* struct sender_counts: what became of the jobs. */

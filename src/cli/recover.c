@@ -368,7 +368,7 @@ int cmd_recover(struct cli *cli)
         endpoint_mirror(cli);
     show_end(&r, left);
     if (r.stopped)
-        say_error(CLI_FAILED, "stopped: what was not sent is as it was");
+        say_error(CLI_FAILED, "stopped: what was not sent is still there");
     if (code == 0)
         code = settled;
     return code != 0 ? code : r.failed || r.stopped || left ? CLI_FAILED : CLI_DONE;
