@@ -332,6 +332,20 @@ def test_two_recoveries_at_once_deliver_each_receipt_once(three, endpoint):
     assert len(endpoint.requests) == 3 and open_letters(three) == []
 
 
+def test_what_a_killed_recovery_left_is_taken_up_at_once(three, endpoint):
+    gate = threading.Event()
+    endpoint.script(held(gate, answer(200)))
+    first = three.begin(*three.recovery())
+    endpoint.wait_for(3)
+    first.kill()
+    first.communicate()
+    gate.set()
+    done = check(three.recover())
+    assert (done.returncode, done.stdout) == (0, "recovered 3, failed 0\n"), done
+    assert sorted(request.key for request in endpoint.requests) == sorted(["a:complete", "b:complete", "c:complete"] * 2)
+    assert open_letters(three) == []
+
+
 def test_an_endpoint_that_goes_away_in_the_middle_leaves_the_rest_as_it_was(post, endpoint, tmp_path):
     mine, count = tmp_path / "mine.json", 250
     mine.write_text(json.dumps([entry(f"lease-{n}") for n in range(count)]))

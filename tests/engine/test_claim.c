@@ -168,6 +168,21 @@ static void a_letter_is_claimed_for_one_round(void **state)
     assert_int_equal(lease_count(world, NULL), 1);
 }
 
+static void a_letter_of_a_claimed_job_is_no_machines_to_replay(void **state)
+{
+    WORLD(state);
+    struct lease lease_;
+    const char *once = "{\"job_id\":\"a\",\"action\":\"x\",\"retry_policy\":{\"max_attempts\":1}}";
+    claim(world, once);
+    assert_int_equal(named(world, "a", &lease_), 1);
+    struct slice dlq_id = report_failed(world, &lease_, TIMEOUT_FAILURE).dlq_id;
+    assert_false(letter(world, dlq_id).recoverable);
+    push(world, "{\"job_id\":\"b\",\"action\":\"x\",\"retry_policy\":{\"max_attempts\":1}}");
+    lease_ = lease(world, NULL);
+    dlq_id = report_failed(world, &lease_, TIMEOUT_FAILURE).dlq_id;
+    assert_true(letter(world, dlq_id).recoverable);
+}
+
 static void a_claim_wins_over_dispatch(void **state)
 {
     WORLD(state);
@@ -207,6 +222,7 @@ int main(void)
         CASE(a_scheduled_claim_dies_also_when_nobody_saw_it_become_due),
         CASE(a_claimant_that_dies_with_a_lease_loses_the_claim),
         CASE(a_letter_is_claimed_for_one_round),
+        CASE(a_letter_of_a_claimed_job_is_no_machines_to_replay),
         CASE(a_claim_wins_over_dispatch),
         CASE(a_released_claim_is_timed_anew),
     };
