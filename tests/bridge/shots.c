@@ -134,3 +134,17 @@ void shot_fire(struct shot *shot)
     shot_send(shot);
     range_run(shot->range);
 }
+
+void scene_open(struct scene *scene, bool (*serve)(struct visit *visit), const char *path)
+{
+    endpoint_open(&scene->endpoint, serve);
+    range_open(&scene->range, 0, 0);
+    shot_at(&scene->shot, &scene->range, &scene->endpoint, path);
+}
+
+void scene_close(struct scene *scene)
+{
+    shot_release(&scene->shot);
+    range_close(&scene->range);
+    endpoint_close(&scene->endpoint);
+}

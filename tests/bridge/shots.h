@@ -50,4 +50,15 @@ void range_run_until_true(struct range *range, bool (*condition)(void *ctx), voi
 /* shot_fire sends and waits. */
 void shot_fire(struct shot *shot);
 
+/* struct scene: an endpoint, a wire and a call. */
+struct scene {
+    struct endpoint endpoint;
+    struct range range;
+    struct shot shot;
+};
+
+/* scene_open has the endpoint serve in a way, and makes a call to one of its paths. */
+void scene_open(struct scene *scene, bool (*serve)(struct visit *visit), const char *path);
+void scene_close(struct scene *scene);
+
 #endif

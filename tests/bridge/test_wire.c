@@ -12,31 +12,10 @@
 
 #include "bridge/shots.h"
 
-/* struct scene: an endpoint, a wire and a call. */
-struct scene {
-    struct endpoint endpoint;
-    struct range range;
-    struct shot shot;
-};
-
-static void scene_open(struct scene *scene, bool (*serve)(struct visit *visit))
-{
-    endpoint_open(&scene->endpoint, serve);
-    range_open(&scene->range, 0, 0);
-    shot_at(&scene->shot, &scene->range, &scene->endpoint, "/in?x=1");
-}
-
-static void scene_close(struct scene *scene)
-{
-    shot_release(&scene->shot);
-    range_close(&scene->range);
-    endpoint_close(&scene->endpoint);
-}
-
 /* fire_at has one call served in a way, and closes nothing. */
 static struct wire_call *fire_at(struct scene *scene, bool (*serve)(struct visit *visit))
 {
-    scene_open(scene, serve);
+    scene_open(scene, serve, "/in?x=1");
     shot_fire(&scene->shot);
     assert_int_equal(scene->shot.dones, 1);
     return &scene->shot.call;
@@ -114,7 +93,7 @@ static void without_a_content_type_none_is_invented(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/in?x=1");
     scene.shot.call.headers = NULL;
     scene.shot.call.body = (struct slice){0};
     shot_fire(&scene.shot);
@@ -140,7 +119,7 @@ static void a_large_body_arrives_whole(void **state)
     for (size_t i = 0; i < SIZE; i++)
         body[i] = (char)('a' + i % 23);
     body[SIZE] = '\0';
-    scene_open(&scene, serve_echo);
+    scene_open(&scene, serve_echo, "/in?x=1");
     scene.shot.call.body = (struct slice){body, SIZE};
     scene.shot.call.answer_max = SIZE;
     shot_fire(&scene.shot);
@@ -226,7 +205,7 @@ static void an_answer_of_just_the_size_that_is_kept_is_not_cut(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/in?x=1");
     for (size_t max = 0; max <= 14; max++) {
         scene.shot.call.answer_max = max;
         shot_fire(&scene.shot);
@@ -330,7 +309,8 @@ static void tls_with_who_says_nothing_times_out_unsent(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_ok); /* it waits for the end of a head, which TLS does not say */
+    scene_open(&scene, serve_ok,
+               "/in?x=1"); /* it waits for the end of a head, which TLS does not say */
     snprintf(scene.shot.url, sizeof scene.shot.url, "https://127.0.0.1:%u/", scene.endpoint.port);
     scene.shot.call.connect = span_ms(100);
     shot_fire(&scene.shot);
@@ -352,7 +332,7 @@ static void tls_that_does_not_come_about_is_untrusted(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/in?x=1");
     endpoint_greet(&scene.endpoint, greet_in_plain_text);
     snprintf(scene.shot.url, sizeof scene.shot.url, "https://127.0.0.1:%u/", scene.endpoint.port);
     shot_fire(&scene.shot);
@@ -377,7 +357,7 @@ static void an_answer_that_never_comes_leaves_it_unknown(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_hang);
+    scene_open(&scene, serve_hang, "/in?x=1");
     scene.shot.call.whole = span_ms(50);
     shot_fire(&scene.shot);
     assert_int_equal(scene.shot.call.outcome, WIRE_UNKNOWN);
@@ -456,7 +436,7 @@ static void an_answer_that_breaks_off_leaves_it_unknown_with_its_status(void **s
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         struct scene scene;
-        scene_open(&scene, ways[i]);
+        scene_open(&scene, ways[i], "/in?x=1");
         shot_send(&scene.shot);
         range_run_until_true(&scene.range, some_answer, &scene.shot);
         endpoint_release(&scene.endpoint);
@@ -492,7 +472,7 @@ static void an_answer_that_takes_too_long_to_end_is_unknown(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_slowly);
+    scene_open(&scene, serve_slowly, "/in?x=1");
     scene.shot.call.whole = span_ms(100);
     shot_fire(&scene.shot);
     assert_int_equal(scene.shot.call.outcome, WIRE_UNKNOWN);
@@ -536,7 +516,7 @@ static void a_body_of_which_only_some_has_left_is_unknown(void **state)
     (void)state;
 
     assert_non_null(body);
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/in?x=1");
     endpoint_greet(&scene.endpoint, greet_and_leave);
     scene.shot.call.body = (struct slice){body, SIZE};
     shot_fire(&scene.shot);

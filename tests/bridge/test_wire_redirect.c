@@ -11,26 +11,6 @@
 
 #include "bridge/shots.h"
 
-struct scene {
-    struct endpoint endpoint;
-    struct range range;
-    struct shot shot;
-};
-
-static void scene_open(struct scene *scene, bool (*serve)(struct visit *visit))
-{
-    endpoint_open(&scene->endpoint, serve);
-    range_open(&scene->range, 0, 0);
-    shot_at(&scene->shot, &scene->range, &scene->endpoint, "/");
-}
-
-static void scene_close(struct scene *scene)
-{
-    shot_release(&scene->shot);
-    range_close(&scene->range);
-    endpoint_close(&scene->endpoint);
-}
-
 static bool serve_ok(struct visit *visit)
 {
     return visit_answer(visit, "200 OK", "", "{}");
@@ -63,7 +43,7 @@ static void a_redirect_is_an_answer(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_redirect);
+    scene_open(&scene, serve_redirect, "/");
     shot_release(&scene.shot);
     shot_at(&scene.shot, &scene.range, &scene.endpoint, "/302?/there");
     shot_fire(&scene.shot);
@@ -126,7 +106,7 @@ static void a_redirect_that_is_followed_takes_the_whole_request_along(void **sta
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct scene scene;
-        scene_open(&scene, serve_redirect);
+        scene_open(&scene, serve_redirect, "/");
         fire_on(&scene, cases[i].host, cases[i].status, cases[i].to);
         assert_int_equal(scene.shot.call.outcome, WIRE_ANSWERED);
         assert_int_equal(scene.shot.call.status, 200);
@@ -151,7 +131,7 @@ static void redirects_without_end_end_with_the_last(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_loop);
+    scene_open(&scene, serve_loop, "/");
     scene.shot.call.redirects = true;
     shot_fire(&scene.shot);
     assert_int_equal(scene.shot.call.outcome, WIRE_ANSWERED);
@@ -187,7 +167,7 @@ static void a_redirect_to_another_place_is_the_answer_and_nobody_there_is_asked(
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
         struct scene scene;
         char location[300];
-        scene_open(&scene, serve_redirect);
+        scene_open(&scene, serve_redirect, "/");
         fire_on(&scene, "127.0.0.1", 307, addresses[i]);
         read_location(strchr(scene.shot.url, '?') + 1, location, sizeof location);
         assert_int_equal(scene.shot.call.outcome, WIRE_ANSWERED);
@@ -207,7 +187,7 @@ static void a_redirect_that_is_longer_than_is_read_is_not_followed(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_redirect);
+    scene_open(&scene, serve_redirect, "/");
     shot_release(&scene.shot);
     shot_at(&scene.shot, &scene.range, &scene.endpoint, "/307?/there");
     scene.shot.call.redirects = true;
@@ -236,7 +216,7 @@ static void the_address_is_asked_about_again_before_a_redirect_is_followed(void 
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_loop);
+    scene_open(&scene, serve_loop, "/");
     scene.shot.call.redirects = true;
     scene.shot.call.may_connect = only_once;
     scene.shot.call.owner = &scene.shot;
@@ -264,7 +244,7 @@ static void a_redirect_to_where_nobody_is_any_more_leaves_it_unsent(void **state
     char where[100];
     (void)state;
 
-    scene_open(&scene, serve_the_last);
+    scene_open(&scene, serve_the_last, "/");
     scene.shot.call.redirects = true;
     shot_fire(&scene.shot);
     assert_int_equal(scene.shot.call.outcome, WIRE_UNSENT);
@@ -289,7 +269,7 @@ static void a_redirect_to_who_does_not_answer_leaves_it_unknown_without_a_status
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_redirect_only);
+    scene_open(&scene, serve_redirect_only, "/");
     fire_on(&scene, "127.0.0.1", 307, "/there");
     assert_int_equal(scene.shot.call.outcome, WIRE_UNKNOWN);
     assert_int_equal(scene.shot.call.status, 0);
@@ -308,7 +288,7 @@ static void the_time_of_a_request_is_for_its_redirects_too(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_redirect_and_hold);
+    scene_open(&scene, serve_redirect_and_hold, "/");
     shot_release(&scene.shot);
     shot_at(&scene.shot, &scene.range, &scene.endpoint, "/307?/there");
     scene.shot.call.redirects = true;

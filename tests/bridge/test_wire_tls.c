@@ -97,50 +97,50 @@ static void greet_with_tls(struct endpoint *endpoint, int fd)
 /* ---- the tests --------------------------------------------------------------------------------
  */
 
-struct scene {
+struct vault {
     struct endpoint endpoint;
     struct range range;
     struct shot shot;
 };
 
-static void scene_open(struct scene *scene, const char *host, bool trusts, const char *replies)
+static void vault_open(struct vault *vault, const char *host, bool trusts, const char *replies)
 {
     reply = replies;
     if (trusts)
         setenv("SSL_CERT_FILE", authority, 1);
     else
         unsetenv("SSL_CERT_FILE");
-    endpoint_open(&scene->endpoint, NULL);
-    endpoint_greet(&scene->endpoint, greet_with_tls);
-    range_open(&scene->range, 0, 0);
-    shot_init(&scene->shot, &scene->range, host, scene->endpoint.port, "/");
-    snprintf(scene->shot.url, sizeof scene->shot.url, "https://%s:%u/", host, scene->endpoint.port);
+    endpoint_open(&vault->endpoint, NULL);
+    endpoint_greet(&vault->endpoint, greet_with_tls);
+    range_open(&vault->range, 0, 0);
+    shot_init(&vault->shot, &vault->range, host, vault->endpoint.port, "/");
+    snprintf(vault->shot.url, sizeof vault->shot.url, "https://%s:%u/", host, vault->endpoint.port);
 }
 
-static void scene_close(struct scene *scene)
+static void vault_close(struct vault *vault)
 {
-    shot_release(&scene->shot);
-    range_close(&scene->range);
-    endpoint_close(&scene->endpoint);
+    shot_release(&vault->shot);
+    range_close(&vault->range);
+    endpoint_close(&vault->endpoint);
 }
 
 #define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 static void a_certificate_of_an_authority_that_is_named_is_trusted(void **state)
 {
-    struct scene scene;
+    struct vault vault;
     (void)state;
 
-    scene_open(&scene, "127.0.0.1", true, OK_REPLY);
+    vault_open(&vault, "127.0.0.1", true, OK_REPLY);
     for (int i = 0; i < 3; i++) {
-        shot_fire(&scene.shot);
-        assert_string_equal(scene.shot.call.err.text, "");
-        assert_int_equal(scene.shot.call.outcome, WIRE_ANSWERED);
-        assert_int_equal(scene.shot.call.status, 200);
-        assert_false(scene.shot.call.untrusted);
+        shot_fire(&vault.shot);
+        assert_string_equal(vault.shot.call.err.text, "");
+        assert_int_equal(vault.shot.call.outcome, WIRE_ANSWERED);
+        assert_int_equal(vault.shot.call.status, 200);
+        assert_false(vault.shot.call.untrusted);
     }
-    assert_int_equal(endpoint_connections(&scene.endpoint), 1);
-    scene_close(&scene);
+    assert_int_equal(endpoint_connections(&vault.endpoint), 1);
+    vault_close(&vault);
 }
 
 static void one_that_nobody_knows_or_that_is_for_another_host_is_not(void **state)
@@ -148,62 +148,62 @@ static void one_that_nobody_knows_or_that_is_for_another_host_is_not(void **stat
     (void)state;
 
     for (int i = 0; i < 2; i++) {
-        struct scene scene;
-        scene_open(&scene, i == 0 ? "127.0.0.1" : "127.0.0.2", i == 1, OK_REPLY);
-        shot_fire(&scene.shot);
-        assert_int_equal(scene.shot.call.outcome, WIRE_UNSENT);
-        assert_true(scene.shot.call.untrusted);
-        assert_false(scene.shot.call.sent);
-        assert_non_null(strstr(scene.shot.call.err.text, "is not trusted: "));
-        assert_int_equal(endpoint_requests(&scene.endpoint), 0);
-        scene_close(&scene);
+        struct vault vault;
+        vault_open(&vault, i == 0 ? "127.0.0.1" : "127.0.0.2", i == 1, OK_REPLY);
+        shot_fire(&vault.shot);
+        assert_int_equal(vault.shot.call.outcome, WIRE_UNSENT);
+        assert_true(vault.shot.call.untrusted);
+        assert_false(vault.shot.call.sent);
+        assert_non_null(strstr(vault.shot.call.err.text, "is not trusted: "));
+        assert_int_equal(endpoint_requests(&vault.endpoint), 0);
+        vault_close(&vault);
     }
 }
 
 static void what_breaks_after_tls_came_about_is_unknown(void **state)
 {
-    struct scene scene;
+    struct vault vault;
     (void)state;
 
-    scene_open(&scene, "127.0.0.1", true, "");
-    shot_fire(&scene.shot);
-    assert_int_equal(scene.shot.call.outcome, WIRE_UNKNOWN);
-    assert_true(scene.shot.call.sent);
-    assert_false(scene.shot.call.untrusted);
-    assert_int_equal(endpoint_requests(&scene.endpoint), 1);
-    scene_close(&scene);
+    vault_open(&vault, "127.0.0.1", true, "");
+    shot_fire(&vault.shot);
+    assert_int_equal(vault.shot.call.outcome, WIRE_UNKNOWN);
+    assert_true(vault.shot.call.sent);
+    assert_false(vault.shot.call.untrusted);
+    assert_int_equal(endpoint_requests(&vault.endpoint), 1);
+    vault_close(&vault);
 }
 
 static void what_is_encrypted_is_not_sent_on_in_the_clear(void **state)
 {
-    struct scene scene;
+    struct vault vault;
     (void)state;
 
-    scene_open(&scene, "127.0.0.1", true,
+    vault_open(&vault, "127.0.0.1", true,
                "HTTP/1.1 307 On\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n");
-    scene.shot.call.redirects = true;
-    shot_fire(&scene.shot);
-    assert_int_equal(scene.shot.call.outcome, WIRE_ANSWERED);
-    assert_int_equal(scene.shot.call.status, 307);
-    assert_string_equal(scene.shot.call.location, "http://127.0.0.1:1/");
-    scene_close(&scene);
+    vault.shot.call.redirects = true;
+    shot_fire(&vault.shot);
+    assert_int_equal(vault.shot.call.outcome, WIRE_ANSWERED);
+    assert_int_equal(vault.shot.call.status, 307);
+    assert_string_equal(vault.shot.call.location, "http://127.0.0.1:1/");
+    vault_close(&vault);
 }
 
 static void an_authority_that_cannot_be_read_is_said(void **state)
 {
-    struct scene scene;
+    struct vault vault;
     (void)state;
 
-    scene_open(&scene, "127.0.0.1", true, OK_REPLY);
-    wire_close(scene.range.wire);
-    loop_close(scene.range.loop);
+    vault_open(&vault, "127.0.0.1", true, OK_REPLY);
+    wire_close(vault.range.wire);
+    loop_close(vault.range.loop);
     setenv("SSL_CERT_FILE", "/nowhere/at/all", 1);
-    range_open(&scene.range, 0, 0);
-    shot_fire(&scene.shot);
-    assert_int_equal(scene.shot.call.outcome, WIRE_UNSENT);
-    assert_true(scene.shot.call.untrusted);
-    assert_non_null(strstr(scene.shot.call.err.text, "SSL_CERT_FILE: "));
-    scene_close(&scene);
+    range_open(&vault.range, 0, 0);
+    shot_fire(&vault.shot);
+    assert_int_equal(vault.shot.call.outcome, WIRE_UNSENT);
+    assert_true(vault.shot.call.untrusted);
+    assert_non_null(strstr(vault.shot.call.err.text, "SSL_CERT_FILE: "));
+    vault_close(&vault);
 }
 
 int main(void)

@@ -11,26 +11,6 @@
 
 #include "bridge/shots.h"
 
-struct scene {
-    struct endpoint endpoint;
-    struct range range;
-    struct shot shot;
-};
-
-static void scene_open(struct scene *scene, bool (*serve)(struct visit *visit))
-{
-    endpoint_open(&scene->endpoint, serve);
-    range_open(&scene->range, 0, 0);
-    shot_at(&scene->shot, &scene->range, &scene->endpoint, "/");
-}
-
-static void scene_close(struct scene *scene)
-{
-    shot_release(&scene->shot);
-    range_close(&scene->range);
-    endpoint_close(&scene->endpoint);
-}
-
 static bool serve_ok(struct visit *visit)
 {
     return visit_answer(visit, "200 OK", "", "{}");
@@ -44,7 +24,7 @@ static void a_connection_is_used_again(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/");
     for (int i = 0; i < 50; i++) {
         shot_fire(&scene.shot);
         assert_int_equal(scene.shot.call.outcome, WIRE_ANSWERED);
@@ -72,7 +52,7 @@ static void what_a_kept_connection_swallows_is_not_sent_again(void **state)
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         struct scene scene;
-        scene_open(&scene, ways[i]);
+        scene_open(&scene, ways[i], "/");
         for (unsigned n = 1; n <= 9; n++) {
             shot_fire(&scene.shot);
             assert_int_equal(scene.shot.call.outcome, n % 3 ? WIRE_ANSWERED : WIRE_UNKNOWN);
@@ -106,7 +86,7 @@ static void nor_is_it_over_another_kept_connection(void **state)
     struct shot second;
     (void)state;
 
-    scene_open(&scene, serve_two_and_swallow);
+    scene_open(&scene, serve_two_and_swallow, "/");
     shot_at(&second, &scene.range, &scene.endpoint, "/");
     shot_send(&scene.shot);
     shot_send(&second);
@@ -133,7 +113,7 @@ static void a_connection_that_was_closed_meanwhile_is_not_used(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_and_close);
+    scene_open(&scene, serve_and_close, "/");
     for (unsigned n = 1; n <= 20; n++) {
         /* It may be closed only as the next request is on its way: then that is unknown, but it is
          * never there twice. */
@@ -150,7 +130,7 @@ static void one_is_looked_for_and_nothing_is_sent(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/");
     scene.shot.call.connect_only = true;
     for (int i = 0; i < 3; i++) {
         shot_fire(&scene.shot);
@@ -199,7 +179,7 @@ static void an_address_that_is_not_allowed_is_not_connected_to(void **state)
     char text[100];
     (void)state;
 
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/");
     for (int i = 0; i < 2; i++) {
         shot_init(&scene.shot, &scene.range, "127.0.0.2", scene.endpoint.port, "/");
         rule(&scene.shot);
@@ -226,7 +206,7 @@ static void a_name_is_judged_by_the_addresses_that_it_has(void **state)
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/");
     shot_release(&scene.shot);
     shot_init(&scene.shot, &scene.range, "localhost", scene.endpoint.port, "/");
     rule(&scene.shot);
@@ -242,7 +222,7 @@ static void a_connection_that_another_call_opened_is_asked_about_too(void **stat
     struct scene scene;
     (void)state;
 
-    scene_open(&scene, serve_ok);
+    scene_open(&scene, serve_ok, "/");
     shot_release(&scene.shot);
     shot_init(&scene.shot, &scene.range, "127.0.0.2", scene.endpoint.port, "/");
     shot_fire(&scene.shot);
