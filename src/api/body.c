@@ -3,18 +3,13 @@
 
 #include "core/envelope.h"
 #include "core/field.h"
+#include "core/members.h"
 
-/* keep makes the error of a reader, which is in `err`, the call's first one. */
-static void keep(struct call *call, enum status status, const struct err *err)
+/* reader is a reader of members whose first error is the call's: what is read is followed by
+ * keeping its status. */
+static struct members reader(struct call *call)
 {
-    if (status != STATUS_OK)
-        call_fail(call, status, "%s", err->text);
-}
-
-/* member finds a member that is there and not null. */
-static bool member(struct call *call, struct json object, const char *name, struct json *out)
-{
-    return call->status == STATUS_OK && json_get(object, name, out) && out->type != JSON_NULL;
+    return (struct members){.arena = &call->arena, .err = &call->err, .status = call->status};
 }
 
 void body_known(struct call *call, struct json object, const char *known)
@@ -61,69 +56,52 @@ struct json body_object(struct call *call, const char *known)
 
 struct slice body_text(struct call *call, struct json object, const char *name, size_t max)
 {
-    struct json value;
-    struct slice text = {0};
-    struct err err;
-    if (!member(call, object, name, &value))
-        return text;
-    enum status status = field_text(name, value, &call->arena, &text, &err);
-    if (status == STATUS_OK && text.len)
-        status = envelope_name_check(name, text, max, &err);
-    keep(call, status, &err);
-    return status == STATUS_OK ? text : (struct slice){0};
+    struct members members = reader(call);
+    struct slice text = members_text(&members, object, name, max);
+    call->status = members.status;
+    return text;
 }
 
 bool body_bool(struct call *call, struct json object, const char *name, bool fallback)
 {
-    struct json value;
-    struct err err;
-    if (member(call, object, name, &value))
-        keep(call, field_bool(name, value, &fallback, &err), &err);
+    struct members members = reader(call);
+    fallback = members_bool(&members, object, name, fallback);
+    call->status = members.status;
     return fallback;
 }
 
 int64_t body_int(struct call *call, struct json object, const char *name, int64_t min, int64_t max,
                  int64_t fallback)
 {
-    struct json value;
-    struct err err;
-    if (member(call, object, name, &value))
-        keep(call, field_int(name, value, min, max, &fallback, &err), &err);
+    struct members members = reader(call);
+    fallback = members_int(&members, object, name, min, max, fallback);
+    call->status = members.status;
     return fallback;
 }
 
 double body_number(struct call *call, struct json object, const char *name, double min, double max,
                    double fallback)
 {
-    struct json value;
-    struct err err;
-    if (member(call, object, name, &value))
-        keep(call, field_double(name, value, min, max, &fallback, &err), &err);
+    struct members members = reader(call);
+    fallback = members_number(&members, object, name, min, max, fallback);
+    call->status = members.status;
     return fallback;
 }
 
 struct instant body_instant(struct call *call, struct json object, const char *name)
 {
-    struct instant t = INSTANT_NONE;
-    struct slice text = body_text(call, object, name, 64);
-    if (text.len && instant_parse(text, &t, NULL) != STATUS_OK)
-        call_fail(call, STATUS_INVALID,
-                  "%s: must be a time such as 2026-02-13T06:22:00Z, not \"%.*s\"", name,
-                  SLICE_ARG(text));
+    struct members members = reader(call);
+    struct instant t = members_instant(&members, object, name);
+    call->status = members.status;
     return t;
 }
 
 struct json body_json(struct call *call, struct json object, const char *name, enum json_type type)
 {
-    struct json value;
-    struct err err;
-    if (!member(call, object, name, &value))
-        return (struct json){0};
-    if (value.type == type)
-        return value;
-    const char *must = type == JSON_ARRAY ? "an array" : "an object";
-    keep(call, field_wrong(name, must, value, &err), &err);
-    return (struct json){0};
+    struct members members = reader(call);
+    struct json value = members_json(&members, object, name, type);
+    call->status = members.status;
+    return value;
 }
 
 struct slice *body_texts(struct call *call, struct json object, const char *name, size_t count_max,

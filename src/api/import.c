@@ -3,12 +3,12 @@
  * Each has an answer of its own, in its place.  One whose dlq_id is known is not taken again, so an
  * import that was cut off can be repeated whole. */
 #include "api/body.h"
-#include "api/import_form.h"
 #include "api/print.h"
 #include "api/routes.h"
 #include "core/delivery.h"
 #include "core/envelope.h"
 #include "core/tree.h"
+#include "engine/letterform.h"
 
 #define IMPORT_CHUNK 500                    /* letters of one engine command */
 #define RESULTS_BYTES_MAX ((size_t)1 << 29) /* of the answers to all of them */
@@ -17,11 +17,11 @@
 struct intake {
     struct call *call;
     struct entries entries;
-    struct slice run_id;
-    struct import_item *items; /* those of the chunk that can be read */
-    struct slice *errors;      /* for each entry of the chunk: why it cannot; empty: it can */
-    enum status *statuses;     /* and with which status */
-    size_t count;              /* entries of the chunk */
+    struct letterform_origin origin; /* of all of them */
+    struct import_item *items;       /* those of the chunk that can be read */
+    struct slice *errors;            /* for each entry of the chunk: why it cannot; empty: it can */
+    enum status *statuses;           /* and with which status */
+    size_t count;                    /* entries of the chunk */
     size_t item_count;
     int64_t imported, known, failed;
     struct buf results; /* the answers, printed as they come */
@@ -101,12 +101,15 @@ static enum status read_entry(struct intake *intake, struct slice text)
 {
     struct call *call = intake->call;
     size_t n = intake->count++;
-    import_form_read(call, text, intake->run_id, &intake->items[intake->item_count]);
-    intake->statuses[n] = call->status;
-    if (call->status == STATUS_OK)
-        return know_receipt(intake, &intake->items[intake->item_count++]);
-    if (call->status == STATUS_NO_MEMORY)
-        return call->status;
+    struct import_item *item = &intake->items[intake->item_count];
+    enum status status = letterform_read(text, &intake->origin, &call->arena, item, &call->err);
+    intake->statuses[n] = status;
+    if (status == STATUS_OK) {
+        intake->item_count++;
+        return know_receipt(intake, item);
+    }
+    if (status == STATUS_NO_MEMORY)
+        return status;
     intake->errors[n] = arena_dup(&call->arena, slice_of(call->err.text));
     if (!intake->errors[n].ptr)
         return err_no_memory(&call->err);
@@ -212,12 +215,14 @@ static enum status answer(struct intake *intake)
 
 enum status import_letters(struct call *call)
 {
-    struct intake intake = {.call = call, .run_id = query_text(call, "job_id")};
+    struct intake intake = {.call = call, .origin.run_id = query_text(call, "job_id")};
     enum status status = STATUS_OK;
-    if (intake.run_id.len)
-        status = envelope_name_check("job_id", intake.run_id, ENVELOPE_ID_MAX, &call->err);
+    if (intake.origin.run_id.len)
+        status = envelope_name_check("job_id", intake.origin.run_id, ENVELOPE_ID_MAX, &call->err);
     if (status == STATUS_OK)
         status = entries_open(&intake.entries, call);
+    if (status == STATUS_OK)
+        status = call_now(call, &intake.origin.at);
     if (status != STATUS_OK)
         return status;
     buf_init(&intake.results, RESULTS_BYTES_MAX);

@@ -5,64 +5,6 @@
 
 #define WALK_PAGE 500 /* letters of one read */
 
-static enum status read_body(struct store *store, int64_t envelope_seq, struct arena *arena,
-                             struct slice *out, struct err *err)
-{
-    struct stored_envelope stored;
-    enum status status = store->envelope_get(store, envelope_seq, arena, &stored, err);
-    if (status == STATUS_OK)
-        *out = stored.body;
-    return status == STATUS_NOT_FOUND
-               ? err_set(err, STATUS_CORRUPT, "the store is damaged: envelope %lld is missing",
-                         (long long)envelope_seq)
-               : status;
-}
-
-enum status letter_body_read(struct store *store, const struct letter *letter, struct arena *arena,
-                             struct slice *out, struct err *err)
-{
-    return read_body(store, letter->envelope_seq, arena, out, err);
-}
-
-/* read_previous reads the envelopes that a job had before the one in force.  Only a job that was
- * brought back can have any. */
-static enum status read_previous(struct store *store, const struct job *job, struct arena *arena,
-                                 struct slice **out, size_t *count, struct err *err)
-{
-    int64_t *seqs;
-    size_t total;
-    *count = 0;
-    if (job->redrive_count == 0)
-        return STATUS_OK;
-    enum status status = store->envelope_list(store, job->seq, arena, &seqs, &total, err);
-    if (status != STATUS_OK)
-        return status;
-    *out = arena_array(arena, total + 1, sizeof(**out));
-    if (!*out)
-        return err_no_memory(err);
-    for (size_t i = 0; i + 1 < total && status == STATUS_OK; i++)
-        status = read_body(store, seqs[i], arena, &(*out)[(*count)++], err);
-    return status;
-}
-
-enum status letter_view_read(struct store *store, const struct letter *letter, struct arena *arena,
-                             struct letter_view *out, struct err *err)
-{
-    struct letter_view view = {.letter = *letter};
-    enum status status = read_body(store, letter->envelope_seq, arena, &view.body, err);
-    if (status == STATUS_OK)
-        status =
-            read_previous(store, &letter->job, arena, &view.previous, &view.previous_count, err);
-    if (status == STATUS_OK)
-        status = store->attempt_list(store, letter->job.seq, arena, &view.attempts,
-                                     &view.attempt_count, err);
-    if (status != STATUS_OK)
-        return status;
-    view.original = view.previous_count ? view.previous[0] : view.body;
-    *out = view;
-    return status;
-}
-
 /* read_policy finds out how often the job may run.  That a policy is gone, or that the payload is
  * no envelope, is no reason not to show the job. */
 static void read_policy(struct engine *engine, struct arena *arena, struct job_view *view)
@@ -105,9 +47,10 @@ enum status job_view_read(struct engine *engine, struct store *store, const stru
                           struct arena *arena, struct job_view *out, struct err *err)
 {
     struct job_view view = {.row = *row};
-    enum status status = read_body(store, row->job.envelope_seq, arena, &view.body, err);
+    enum status status = envelope_read(store, row->job.envelope_seq, arena, &view.body, err);
     if (status == STATUS_OK)
-        status = read_previous(store, &row->job, arena, &view.previous, &view.previous_count, err);
+        status = envelopes_read_previous(store, &row->job, arena, &view.previous,
+                                         &view.previous_count, err);
     if (status == STATUS_OK)
         status = store->attempt_list(store, row->job.seq, arena, &view.attempts,
                                      &view.attempt_count, err);
@@ -118,17 +61,6 @@ enum status job_view_read(struct engine *engine, struct store *store, const stru
     read_policy(engine, arena, &view);
     *out = view;
     return STATUS_OK;
-}
-
-struct json letter_item(const struct letter *letter, struct json payload)
-{
-    struct json inputs, item;
-    if (letter->foreign || json_get(payload, "item", &item))
-        return letter->foreign ? payload : item;
-    json_get(payload, "inputs", &inputs);
-    if (letter->item_id.len && json_get(inputs, "item", &item))
-        return item;
-    return inputs;
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */
@@ -162,7 +94,7 @@ static enum status read_page(struct engine *engine, struct store *store, void *c
         struct letter_view *view = &walk->views[i];
         *view = (struct letter_view){.letter = letters[i]};
         if (walk->bodies)
-            status = read_body(store, letters[i].envelope_seq, arena, &view->body, err);
+            status = envelope_read(store, letters[i].envelope_seq, arena, &view->body, err);
         walk->count = i + 1;
         if (arena->used - begin > PAGE_BYTES_MAX && i + 1 < found) {
             walk->more = true;

@@ -6,16 +6,7 @@
 #define LAZARET_API_VIEW_H
 
 #include "api/call.h"
-
-struct letter_view {
-    struct letter letter;
-    struct slice body;      /* the payload in force */
-    struct slice original;  /* as it was pushed: the same, unless it was edited */
-    struct slice *previous; /* the envelopes before the one in force, as pushed first */
-    size_t previous_count;
-    struct attempt_record *attempts;
-    size_t attempt_count;
-};
+#include "engine/letterview.h"
 
 struct job_view {
     struct job_row row;
@@ -30,22 +21,9 @@ struct job_view {
     uint32_t max_attempts; /* 0: unknown */
 };
 
-/* letter_body_read reads a letter's payload in force alone.  For the engine's thread. */
-enum status letter_body_read(struct store *store, const struct letter *letter, struct arena *arena,
-                             struct slice *out, struct err *err);
-
-/* letter_view_read gathers a letter.  For the engine's thread. */
-enum status letter_view_read(struct store *store, const struct letter *letter, struct arena *arena,
-                             struct letter_view *out, struct err *err);
-
 /* job_view_read gathers a job. For the engine's thread. */
 enum status job_view_read(struct engine *engine, struct store *store, const struct job_row *row,
                           struct arena *arena, struct job_view *out, struct err *err);
-
-/* letter_item is what filters and people call the item of a letter: the envelope's `item`; of an
- * item of a run also `inputs.item`; else `inputs`.  Of a payload from elsewhere: the payload.
- * `payload` is the parsed body; a null without bytes gives the same. */
-struct json letter_item(const struct letter *letter, struct json payload);
 
 /* letters_walk hands each letter that the filter lets through to `visit`, newest first, in pages,
  * so that the engine is never held long.  `bodies` says that `body` is wanted; the attempts are not

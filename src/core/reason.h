@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
+#include "core/failure.h"
 
 #define REASON_RETRIES_EXHAUSTED "retries_exhausted"
 #define REASON_NOT_RETRYABLE "not_retryable"
@@ -23,6 +24,18 @@
 /* reason_subject is the subject of a reason, by the table of INTERFACES 4: dlq.agent.unknown for an
  * unknown reason of source "warren", dlq.task.unknown for any other. */
 struct slice reason_subject(struct slice reason, struct slice source);
+
+/* reason_of_subject is the inverse: the reason that a subject tells; the subject's last word where
+ * it is in no table (dlq.task.WORD, dlq.agent.WORD); empty when it tells none. */
+struct slice reason_of_subject(struct slice subject);
+
+/* reason_source is the part of the swarm that publishes under a subject: "dispatch" for dlq.task.*,
+ * "warren" for dlq.agent.*; empty for any other. */
+struct slice reason_source(struct slice subject);
+
+/* reason_class is the class of the failures that a reason stands for; CLASS_UNKNOWN when it may be
+ * any. */
+enum failure_class reason_class(struct slice reason);
 
 /* reason_family is the background system's word for it: retry-exhausted, policy-blocked,
  * receipt-invalid, background-failed or unknown. */

@@ -68,6 +68,67 @@ static void each_reason_has_its_family(void **state)
     assert_string_equal(reason_family((struct slice){0}), "unknown");
 }
 
+static void each_subject_tells_its_reason(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        assert_true(slice_is(reason_of_subject(slice_of(table[i].subject)), table[i].reason));
+}
+
+static void a_subject_of_no_table_tells_its_last_word(void **state)
+{
+    static const struct {
+        const char *subject, *reason;
+    } cases[] = {
+        {"dlq.task.sunspots", "sunspots"},
+        {"dlq.agent.moonlight", "moonlight"},
+        {"dlq.task.unknown", ""},
+        {"dlq.agent.unknown", ""},
+        {"dlq.task.", ""},
+        {"dlq.task.a.b", ""},
+        {"dlq.other.word", ""},
+        {"dlq", ""},
+        {"", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_true(slice_is(reason_of_subject(slice_of(cases[i].subject)), cases[i].reason));
+}
+
+static void a_subject_tells_who_publishes_under_it(void **state)
+{
+    (void)state;
+    assert_true(slice_is(reason_source(SLICE("dlq.task.unassignable")), "dispatch"));
+    assert_true(slice_is(reason_source(SLICE("dlq.task.anything.else")), "dispatch"));
+    assert_true(slice_is(reason_source(SLICE("dlq.agent.crash_loop")), "warren"));
+    assert_true(slice_is(reason_source(SLICE("dlq.agents")), ""));
+    assert_true(slice_is(reason_source((struct slice){0}), ""));
+}
+
+static void a_reason_tells_what_kind_of_failure_it_stands_for(void **state)
+{
+    static const struct {
+        const char *reason;
+        enum failure_class class;
+    } cases[] = {
+        {"timeout_assigned", CLASS_TIMEOUT},
+        {"timeout_in_progress", CLASS_TIMEOUT},
+        {"all_agents_unavailable", CLASS_UNAVAILABLE},
+        {"crash_loop", CLASS_CRASHED},
+        {"policy_denied", CLASS_POLICY_VIOLATION},
+        {"malformed", CLASS_MALFORMED_PAYLOAD},
+        {"not_retryable", CLASS_INVALID_INPUT},
+        {"retries_exhausted", CLASS_UNKNOWN},
+        {"sunspots", CLASS_UNKNOWN},
+        {"", CLASS_UNKNOWN},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(reason_class(slice_of(cases[i].reason)), cases[i].class);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -75,6 +136,10 @@ int main(void)
         cmocka_unit_test(an_unknown_reason_of_warren_is_an_agents),
         cmocka_unit_test(any_other_unknown_reason_is_a_tasks),
         cmocka_unit_test(each_reason_has_its_family),
+        cmocka_unit_test(each_subject_tells_its_reason),
+        cmocka_unit_test(a_subject_of_no_table_tells_its_last_word),
+        cmocka_unit_test(a_subject_tells_who_publishes_under_it),
+        cmocka_unit_test(a_reason_tells_what_kind_of_failure_it_stands_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* payload: JSON as it is, text as a string, anything else as base64. */
-#include "api/payload.h"
+#include "engine/payload.h"
 
 #include <limits.h>
 #include <openssl/evp.h>

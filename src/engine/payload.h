@@ -4,10 +4,11 @@
  * anything: UTF-8 that is no JSON stands as a string, other bytes as a string of base64;
  * `payload_encoding` ("text" or "base64") then says so.  It is absent for JSON, whose meaning is
  * never in doubt. */
-#ifndef LAZARET_API_PAYLOAD_H
-#define LAZARET_API_PAYLOAD_H
+#ifndef LAZARET_ENGINE_PAYLOAD_H
+#define LAZARET_ENGINE_PAYLOAD_H
 
-#include "api/call.h"
+#include "base/arena.h"
+#include "base/jsonw.h"
 
 /* struct payload: bytes, and what they are. */
 struct payload {
