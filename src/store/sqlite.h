@@ -13,7 +13,8 @@
  *     sqlite_match.c   from a person's words to a full-text query
  *     sqlite_count.c   what is counted    sqlite_group.c   groups of letters
  *     sqlite_event.c   evidence           sqlite_name.c    queues and sets of capabilities
- *     sqlite_policy.c  policies           sqlite_purge.c   removing */
+ *     sqlite_policy.c  policies           sqlite_purge.c   removing
+ *     sqlite_duty.c    duties, and what only a shared store has */
 #ifndef LAZARET_STORE_SQLITE_H
 #define LAZARET_STORE_SQLITE_H
 
@@ -68,6 +69,7 @@ enum sql {
     SQL_LETTER_GET,
     SQL_LETTER_BY_JOB,
     SQL_LETTER_BY_JOB_ID,
+    SQL_LETTER_BY_ORIGIN,
     SQL_LETTER_AS_JOB,
     SQL_LETTER_LIKE,
     SQL_LETTER_SAMPLE,
@@ -108,6 +110,8 @@ enum sql {
     SQL_POLICY_INSERT,
     SQL_POLICY_GET,
     SQL_POLICY_LIST,
+    SQL_DUTY_GET,
+    SQL_DUTY_PUT,
     SQL_COUNT
 };
 
@@ -288,7 +292,7 @@ enum status sqlite_owner_confirm(struct sqlite_store *s, bool *is_new, struct er
 
 /* ---- sqlite_schema.c ---- */
 
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 #define SCHEMA_APPLICATION_ID 0x4c5a5254 /* "LZRT" */
 
 /* sqlite_schema_migrate brings the tables to SCHEMA_VERSION. */
@@ -410,6 +414,8 @@ enum status sqlite_letter_get(struct store *store, struct slice dlq_id, struct a
                               struct letter *out, struct err *err);
 enum status sqlite_letter_by_job(struct store *store, int64_t job_seq, struct arena *arena,
                                  struct letter *out, struct err *err);
+enum status sqlite_letter_by_origin(struct store *store, uint64_t origin, struct arena *arena,
+                                    struct letter *out, struct err *err);
 enum status sqlite_letter_like(struct store *store, struct slice prefix, size_t max,
                                struct arena *arena, struct slice **out, size_t *count,
                                struct err *err);
@@ -522,5 +528,18 @@ enum status sqlite_policy_get(struct store *store, struct slice name, int64_t ve
                               struct arena *arena, struct stored_policy *out, struct err *err);
 enum status sqlite_policy_list(struct store *store, struct arena *arena, struct stored_policy **out,
                                size_t *count, struct err *err);
+
+/* ---- sqlite_duty.c ---- */
+
+enum status sqlite_duty_get(struct store *store, struct slice name, struct arena *arena,
+                            struct duty *out, struct err *err);
+enum status sqlite_duty_put(struct store *store, const struct duty *duty, struct err *err);
+enum status sqlite_refresh(struct store *store, struct err *err);
+unsigned sqlite_news(struct store *store);
+void sqlite_listen(struct store *store, void (*woken)(void *ctx), void *ctx);
+enum status sqlite_inbox_list(struct store *store, size_t limit, struct arena *arena,
+                              struct inbox_item **out, size_t *count, struct err *err);
+enum status sqlite_inbox_done(struct store *store, const int64_t *seqs, size_t count,
+                              struct err *err);
 
 #endif

@@ -53,7 +53,8 @@ bool sqlite_job_read(sqlite3_stmt *stmt, int column, struct job *out)
 {
     /* The largest value of each column from `queue` on; the smallest is 0. */
     static const int64_t most[] = {
-        UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT32_MAX, JOB_DEAD, 9, 511,
+        UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX,    UINT16_MAX,
+        UINT32_MAX, JOB_DEAD,   9,          JOB_FLAGS_ALL,
     };
     const int first = JOB_COLUMN_COUNT - (int)(sizeof(most) / sizeof(most[0]));
     int64_t v[JOB_COLUMN_COUNT];

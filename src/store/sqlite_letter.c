@@ -130,6 +130,21 @@ enum status sqlite_letter_by_job(struct store *store, int64_t job_seq, struct ar
     return one_letter(s, stmt, arena, out, err);
 }
 
+enum status sqlite_letter_by_origin(struct store *store, uint64_t origin, struct arena *arena,
+                                    struct letter *out, struct err *err)
+{
+    struct sqlite_store *s = sqlite_of(store);
+    sqlite3_stmt *stmt = sql(s, SQL_LETTER_BY_ORIGIN,
+                             "SELECT " LETTER_COLUMNS " FROM letter INDEXED BY letter_origin"
+                             " WHERE foreign_body = 1 AND job_idempotency_hash = ?"
+                             " ORDER BY position DESC LIMIT 1",
+                             err);
+    if (!stmt)
+        return s->trouble;
+    sql_bind_int(stmt, 1, (int64_t)origin);
+    return one_letter(s, stmt, arena, out, err);
+}
+
 enum status sqlite_letter_like(struct store *store, struct slice prefix, size_t max,
                                struct arena *arena, struct slice **out, size_t *count,
                                struct err *err)

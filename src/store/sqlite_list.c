@@ -110,6 +110,9 @@ static void demand_time(struct query *query, const char *position, struct span d
 static void demand_attempts(struct query *query)
 {
     const struct letter_filter *filter = query->filter;
+    if (filter->redrives_below)
+        buf_addf(&query->where, " AND job_redrive_count < ?%d",
+                 add_number(query, filter->redrives_below));
     if (filter->attempts_min)
         buf_addf(&query->where, " AND failure_count >= ?%d",
                  add_number(query, filter->attempts_min));

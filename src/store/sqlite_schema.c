@@ -138,17 +138,24 @@ static const char letter_indexes[] =
     " ifnull((SELECT CAST(body AS TEXT) FROM envelope WHERE seq = letter.envelope_seq), '')"
     " AS concat FROM letter);";
 
+/* Version 3: duties, and letters from elsewhere by what they hold.  Only of those is the key's hash
+ * that of a subject and a payload. */
+static const char duties[] =
+    "CREATE TABLE duty(name TEXT PRIMARY KEY, holder TEXT NOT NULL, until INTEGER NOT NULL,"
+    " cursor INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX letter_origin ON letter(job_idempotency_hash) WHERE foreign_body = 1;";
+
 /* clang-format on */
 
-static const char *const migrations[SCHEMA_VERSION] = {base_tables, letter_indexes};
+static const char *const migrations[SCHEMA_VERSION] = {base_tables, letter_indexes, duties};
 
 /* The tables of SCHEMA_VERSION; one that is missing is damage. */
 static const char table_count[] =
     "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('meta', 'queue',"
     " 'capability_set', 'policy', 'job', 'envelope', 'extra_envelope', 'event', 'finished',"
     " 'document', 'attempt', 'forever', 'letter', 'tombstone', 'letter_text', 'letter_count',"
-    " 'letter_group', 'group_hour', 'death_hour')";
-#define TABLE_COUNT 19
+    " 'letter_group', 'group_hour', 'death_hour', 'duty')";
+#define TABLE_COUNT 20
 
 /* migrate_to runs migration `version` and records it, or neither. */
 static enum status migrate_to(struct sqlite_store *s, int64_t version, struct err *err)

@@ -4,6 +4,10 @@
  * (tests/store) holds every implementation to the contracts below.  A store never decides: it
  * finds, writes and lists.  It is used by one thread at a time.
  *
+ * An embedded store has one writer: this process.  A shared one (PostgreSQL) has any number, each
+ * with the same index of live jobs in memory: between begin() and commit() a writer has the turn,
+ * alone, and begin() has brought its memory up to what the others did before.
+ *
  * Writes happen between begin() and commit(); commit() returns when they are on disk.  When any
  * write fails the caller must roll back: nothing of the transaction remains, in memory either.
  *
@@ -83,6 +87,7 @@ struct letter_filter {
     struct instant after, before; /* failed_at: after <= t < before */
     uint32_t attempts_min, attempts_max; /* failure_count; 0: no limit */
     enum tristate recoverable;
+    uint32_t redrives_below; /* brought back fewer times than this; 0: no limit */
     bool oldest_first;
     int64_t cursor; /* `position` of the last letter of the page before; 0: from the start */
     size_t limit;
@@ -156,6 +161,33 @@ struct tombstone {
     int64_t event_seq; /* its last event */
 };
 
+/* struct duty: something that one server at a time does for all: the scanner, the alerts. */
+struct duty {
+    struct slice name;
+    struct slice holder;  /* who does it */
+    struct instant until; /* others may take it over then */
+    int64_t cursor;       /* how far it has come: the seq of an event; 0: at the start */
+};
+
+/* struct roster: who works for one of the servers that share a store. */
+struct roster {
+    struct slice server;
+    struct instant until; /* it holds that long */
+    struct slice body;    /* JSON, the engine's own */
+};
+
+/* struct inbox_item: what another program wrote into the relation swarm_dlq. */
+struct inbox_item {
+    int64_t seq;
+    bool is_new;       /* a row was inserted; false: one was updated */
+    struct slice body; /* the row as a JSON object with the swarm's fields */
+};
+
+/* What others changed, see news(). */
+#define STORE_NEWS_JOBS 1u     /* jobs, letters or queues: a job may be ready that was not */
+#define STORE_NEWS_POLICIES 2u /* a policy */
+#define STORE_NEWS_INBOX 4u    /* the inbox has items */
+
 struct store {
     void (*close)(struct store *store);
 
@@ -168,6 +200,33 @@ struct store {
     enum status (*rollback)(struct store *store, struct err *err);
     /* reload rebuilds the live index from the disk. */
     enum status (*reload)(struct store *store, struct err *err);
+
+    /* -- other writers ------------------------------------------------------------------------ */
+
+    /* refresh brings memory up to what others have committed, outside of a transaction: for reads.
+     * Nothing to do for an embedded store. */
+    enum status (*refresh)(struct store *store, struct err *err);
+    /* news is what begin, refresh or reload found that others had changed (STORE_NEWS_*), since it
+     * was last asked. */
+    unsigned (*news)(struct store *store);
+    /* listen has `woken` called, from a thread of the store's own, when others have committed
+     * something (or may have).  Before the first use of the store; it ends with close. */
+    void (*listen)(struct store *store, void (*woken)(void *ctx), void *ctx);
+    /* duty_get reads a duty; STATUS_NOT_FOUND when nobody ever had it. */
+    enum status (*duty_get)(struct store *store, struct slice name, struct arena *arena,
+                            struct duty *out, struct err *err);
+    enum status (*duty_put)(struct store *store, const struct duty *duty, struct err *err);
+    /* roster_put writes the roster of one server, in the place of the one before; roster_list lists
+     * those that hold at `now`.  NULL, both, for an embedded store. */
+    enum status (*roster_put)(struct store *store, const struct roster *roster, struct err *err);
+    enum status (*roster_list)(struct store *store, struct instant now, struct arena *arena,
+                               struct roster **out, size_t *count, struct err *err);
+    /* inbox_list lists what other programs wrote, the first first; an embedded store has none. */
+    enum status (*inbox_list)(struct store *store, size_t limit, struct arena *arena,
+                              struct inbox_item **out, size_t *count, struct err *err);
+    /* inbox_done removes items, in the transaction that carries them out. */
+    enum status (*inbox_done)(struct store *store, const int64_t *seqs, size_t count,
+                              struct err *err);
 
     /* -- live jobs: finding ------------------------------------------------------------------ */
 
@@ -297,6 +356,10 @@ struct store {
                               struct letter *out, struct err *err);
     enum status (*letter_by_job)(struct store *store, int64_t job_seq, struct arena *arena,
                                  struct letter *out, struct err *err);
+    /* letter_by_origin finds the newest letter from elsewhere (`foreign`) whose
+     * job.idempotency_hash is `origin`: the hash of its subject and payload. */
+    enum status (*letter_by_origin)(struct store *store, uint64_t origin, struct arena *arena,
+                                    struct letter *out, struct err *err);
     /* letter_list lists a page: newest failed_at first. */
     enum status (*letter_list)(struct store *store, const struct letter_filter *filter,
                                struct arena *arena, struct letter **out, size_t *count,
@@ -406,5 +469,21 @@ struct store_config {
  * what to do, and the file left as it is. */
 enum status store_sqlite_open(const struct store_config *config, struct store **out,
                               struct err *err);
+
+/* struct postgres_config: a database that any number of servers share. */
+struct postgres_config {
+    const char *url;           /* postgres://... or a libpq conninfo string */
+    const struct seams *seams; /* the world */
+    bool pooled;               /* behind a pooler in transaction mode: no prepared statements, no
+                                  LISTEN; what others do is seen once a second */
+};
+
+/* store_postgres_open connects to a database and makes its tables, or migrates them; servers may
+ * start at once.  STATUS_UNAVAILABLE when it cannot be reached, STATUS_FOREIGN for tables of a
+ * later version, STATUS_READ_ONLY for a standby or a role that may not write: each with a sentence
+ * that says what to do and shows no password.  Afterwards a lost connection is made anew by itself:
+ * until then what needs it fails with STATUS_IO. */
+enum status store_postgres_open(const struct postgres_config *config, struct store **out,
+                                struct err *err);
 
 #endif

@@ -16,6 +16,8 @@ int place_setup(void **state)
     if (!place)
         return -1;
     place->kind = kind_in_turn;
+    if (place->kind->renew)
+        place->kind->renew();
     memcpy(place->directory, "/tmp/lazaret-store-XXXXXX", sizeof("/tmp/lazaret-store-XXXXXX"));
     if (!mkdtemp(place->directory) ||
         place->kind->open(place->directory, &place->store, &place->err) != STATUS_OK) {
@@ -61,12 +63,13 @@ void reopen(struct place *place)
 int suite_run(const struct store_kind *kind)
 {
     const struct cases parts[] = {
-        job_cases(),  ready_cases(), body_cases(),  find_cases(),  letter_cases(),
-        list_cases(), group_cases(), purge_cases(), event_cases(), name_cases(),
+        job_cases(),   ready_cases(), body_cases(),  find_cases(), letter_cases(), list_cases(),
+        group_cases(), purge_cases(), event_cases(), name_cases(), shared_cases(),
     };
+    const size_t part_count = sizeof(parts) / sizeof(parts[0]) - (kind->shared ? 0 : 1);
     struct CMUnitTest tests[256];
     size_t count = 0;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < part_count; i++) {
         assert_true(count + parts[i].count <= sizeof(tests) / sizeof(tests[0]));
         memcpy(tests + count, parts[i].tests, parts[i].count * sizeof(tests[0]));
         count += parts[i].count;

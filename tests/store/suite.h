@@ -17,10 +17,12 @@
 #include "base/hash.h"
 #include "store/store.h"
 
-/* struct store_kind: how an implementation is opened.  `path` is a fresh directory for the case. */
+/* struct store_kind: how an implementation is opened.  `directory` is a fresh one for the case. */
 struct store_kind {
     const char *name;
     enum status (*open)(const char *directory, struct store **out, struct err *err);
+    void (*renew)(void); /* before a case: what is opened is as new; NULL: the directory is */
+    bool shared;         /* it may be open more than once: suite_shared.c is for it */
 };
 
 struct place {
@@ -122,6 +124,7 @@ struct cases group_cases(void);
 struct cases purge_cases(void);
 struct cases event_cases(void);
 struct cases name_cases(void);
+struct cases shared_cases(void); /* of those that are `shared` */
 
 #define CASE(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
 #define CASES(array) ((struct cases){(array), sizeof(array) / sizeof((array)[0])})

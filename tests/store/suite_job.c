@@ -257,6 +257,8 @@ static void a_shift_moves_leases_and_retries_but_no_chosen_times(void **state)
 {
     struct place *place = *state;
     struct job found;
+    /* The times of a shared store are of all servers: one clock that jumps is not theirs. */
+    const int64_t moved = place->kind->shared ? 0 : HOUR;
     begin(place);
     struct job running = insert(place, job_on(place, "q", "running"), "running");
     struct job retry = insert(place, job_on(place, "q", "retry"), "retry");
@@ -280,10 +282,10 @@ static void a_shift_moves_leases_and_retries_but_no_chosen_times(void **state)
     commit(place);
     for (int i = 0; i < 2; i++) {
         assert_true(live(place, running.seq, &found));
-        assert_true(found.due_at.us == NOON + 5 * SECOND + HOUR);
-        assert_true(found.deadline_at.us == NOON + 9 * SECOND + HOUR);
+        assert_true(found.due_at.us == NOON + 5 * SECOND + moved);
+        assert_true(found.deadline_at.us == NOON + 9 * SECOND + moved);
         assert_true(live(place, retry.seq, &found));
-        assert_true(found.due_at.us == NOON + 5 * SECOND + HOUR);
+        assert_true(found.due_at.us == NOON + 5 * SECOND + moved);
         assert_true(found.deadline_at.us == INT64_MAX);
         assert_true(live(place, chosen.seq, &found));
         assert_true(found.due_at.us == NOON + 5 * SECOND);

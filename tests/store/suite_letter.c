@@ -374,6 +374,45 @@ static void ids_that_begin_alike_are_offered(void **state)
     }
 }
 
+/* foreign_letter makes a letter from elsewhere that holds what `origin` says. */
+static void foreign_letter(struct place *place, const char *dlq_id, int64_t failed_at,
+                           uint64_t origin, bool foreign)
+{
+    struct letter letter;
+    begin(place);
+    struct job job = insert(place, job_on(place, "q", dlq_id), dlq_id);
+    letter = letter_of(place, &job, dlq_id, failed_at);
+    letter.foreign = foreign;
+    letter.job.idempotency_hash = origin;
+    bury(place, &job, &letter, "text");
+    commit(place);
+}
+
+static void the_newest_letter_from_elsewhere_is_found_by_what_it_holds(void **state)
+{
+    struct place *place = *state;
+    struct letter found = {.position = 77};
+    const uint64_t high = UINT64_C(0xfedcba9876543210);
+    foreign_letter(place, "old", NOON, high, true);
+    foreign_letter(place, "new", NOON + SECOND, high, true);
+    foreign_letter(place, "own", NOON + 2 * SECOND, high, false);
+    foreign_letter(place, "other", NOON + 3 * SECOND, 5, true);
+    for (int round = 0; round < 2; round++) {
+        assert_ok(place, place->store->letter_by_origin(place->store, high, &place->arena, &found,
+                                                        &place->err));
+        assert_slice(found.dlq_id, "new");
+        assert_ok(place, place->store->letter_by_origin(place->store, 5, &place->arena, &found,
+                                                        &place->err));
+        assert_slice(found.dlq_id, "other");
+        reopen(place);
+    }
+    found.position = 77;
+    assert_int_equal(
+        place->store->letter_by_origin(place->store, 6, &place->arena, &found, &place->err),
+        STATUS_NOT_FOUND);
+    assert_true(found.position == 77);
+}
+
 struct cases letter_cases(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -390,6 +429,7 @@ struct cases letter_cases(void)
         CASE(the_open_letters_of_a_run_are_counted),
         CASE(deaths_are_counted_by_the_hour_and_reviews_are_not),
         CASE(ids_that_begin_alike_are_offered),
+        CASE(the_newest_letter_from_elsewhere_is_found_by_what_it_holds),
     };
     return CASES(tests);
 }

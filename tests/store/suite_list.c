@@ -38,6 +38,7 @@ static void six(struct place *place)
         letter.error_type = slice_of(table[i].type);
         letter.state = table[i].state;
         letter.failure_count = table[i].attempts;
+        letter.job.redrive_count = table[i].attempts / 2;
         letter.eligible = table[i].eligible;
         letter.recoverable = table[i].recoverable;
         bury(place, &job, &letter, table[i].text);
@@ -92,6 +93,10 @@ static void every_filter_restricts_and_all_of_them_together(void **state)
         {{.attempts_min = 5}, "f e"},
         {{.attempts_max = 2}, "b a"},
         {{.attempts_min = 2, .attempts_max = 3, .reason = SLICE("r2")}, "c"},
+        {{.redrives_below = 1}, "a"},
+        {{.redrives_below = 3}, "e d c b a"},
+        {{.redrives_below = 2, .reason = SLICE("r1")}, "b a"},
+        {{.redrives_below = 2, .q = SLICE("disk"), .open = YES}, "a"},
         {{.cursor = NOON + 2 * SECOND}, "b a"},
         {{.cursor = NOON + 2 * SECOND, .oldest_first = true}, "d e f"},
         {{.cursor = NOON + 4 * SECOND, .reason = SLICE("r1"), .limit = 1}, "b"},

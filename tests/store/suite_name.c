@@ -1,4 +1,4 @@
-/* suite_name: queues, sets of capabilities, policies. */
+/* suite_name: queues, sets of capabilities, policies, duties. */
 #include "store/suite.h"
 
 static uint32_t queue(struct place *place, struct slice name)
@@ -218,6 +218,49 @@ static void every_version_of_a_policy_is_kept(void **state)
     assert_true(all[1].version == 2);
 }
 
+static struct duty duty(struct place *place, struct slice name)
+{
+    struct duty found;
+    assert_ok(place,
+              place->store->duty_get(place->store, name, &place->arena, &found, &place->err));
+    assert_true(slice_eq(found.name, name));
+    return found;
+}
+
+static void a_duty_is_what_was_last_put(void **state)
+{
+    struct place *place = *state;
+    struct store *store = place->store;
+    struct duty found = {.cursor = 77};
+    const struct duty first = {SLICE("scanner"), SLICE("one"), at(NOON), 5};
+    const struct duty next = {SLICE("scanner"), SLICE("two"), at(NOON + 9), 6};
+    const struct duty other = {SLICE("alerts"), SLICE(""), INSTANT_NONE, 0};
+    assert_int_equal(store->duty_get(store, SLICE("scanner"), &place->arena, &found, &place->err),
+                     STATUS_NOT_FOUND);
+    assert_true(found.cursor == 77);
+    begin(place);
+    assert_ok(place, store->duty_put(store, &first, &place->err));
+    assert_slice(duty(place, SLICE("scanner")).holder, "one");
+    assert_ok(place, store->duty_put(store, &other, &place->err));
+    commit(place);
+    begin(place);
+    assert_ok(place, store->duty_put(store, &next, &place->err));
+    rollback(place);
+    found = duty(place, SLICE("scanner"));
+    assert_slice(found.holder, "one");
+    assert_true(found.until.us == NOON && found.cursor == 5);
+    begin(place);
+    assert_ok(place, store->duty_put(store, &next, &place->err));
+    commit(place);
+    reopen(place);
+    found = duty(place, SLICE("scanner"));
+    assert_slice(found.holder, "two");
+    assert_true(found.until.us == NOON + 9 && found.cursor == 6);
+    found = duty(place, SLICE("alerts"));
+    assert_slice(found.holder, "");
+    assert_true(!instant_is_set(found.until) && found.cursor == 0);
+}
+
 struct cases name_cases(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -227,6 +270,7 @@ struct cases name_cases(void)
         CASE(a_set_of_capabilities_has_one_number_in_any_order),
         CASE(live_jobs_are_counted_by_a_capability_that_they_require),
         CASE(every_version_of_a_policy_is_kept),
+        CASE(a_duty_is_what_was_last_put),
     };
     return CASES(tests);
 }

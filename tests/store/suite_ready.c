@@ -312,6 +312,7 @@ static void a_clock_that_jumps_takes_the_time_to_be_assigned_along(void **state)
 {
     struct place *place = *state;
     struct job found[5], job;
+    const int64_t moved = place->kind->shared ? 0 : HOUR; /* as in suite_job.c */
     begin(place);
     struct job waits = put_hinted(place, "q", "waits", 4, JOB_PENDING, NOON, 1000, 0);
     struct job fixed = put_hinted(place, "q", "fixed", 4, JOB_PENDING, NOON, 1000, 0);
@@ -320,12 +321,12 @@ static void a_clock_that_jumps_takes_the_time_to_be_assigned_along(void **state)
     assert_ok(place, place->store->shift(place->store, span_seconds(3600), &place->err));
     commit(place);
     struct store *store = place->store;
-    assert_int_equal(store->unassigned(store, at(NOON + HOUR + SECOND - 1), found, 5), 0);
-    assert_int_equal(store->unassigned(store, at(NOON + HOUR + SECOND), found, 5), 2);
+    assert_int_equal(store->unassigned(store, at(NOON + moved + SECOND - 1), found, 5), 0);
+    assert_int_equal(store->unassigned(store, at(NOON + moved + SECOND), found, 5), 2);
     for (int i = 0; i < 2; i++) {
         store = place->store;
         assert_true(store->job_by_seq(store, waits.seq, &job));
-        assert_true(job.due_at.us == NOON + HOUR && job.deadline_at.us == NOON + HOUR + SECOND);
+        assert_true(job.due_at.us == NOON + moved && job.deadline_at.us == NOON + moved + SECOND);
         assert_true(store->job_by_seq(store, fixed.seq, &job));
         assert_true(job.due_at.us == NOON && job.deadline_at.us == NOON + SECOND);
         reopen(place);

@@ -1,4 +1,4 @@
-/* test_store: every store, held to the contracts of store.h. */
+/* test_store: the embedded store, held to the contracts of store.h. */
 #include "store/suite.h"
 
 #include <stdio.h>
@@ -14,6 +14,6 @@ static enum status sqlite_open(const char *directory, struct store **out, struct
 
 int main(void)
 {
-    static const struct store_kind sqlite = {"sqlite", sqlite_open};
+    static const struct store_kind sqlite = {"sqlite", sqlite_open, NULL, false};
     return suite_run(&sqlite);
 }
