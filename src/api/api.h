@@ -19,6 +19,7 @@
 #include "core/redact.h"
 #include "engine/engine.h"
 
+struct expose;
 struct meter;
 struct receipts;
 struct targets;
@@ -32,6 +33,10 @@ struct api {
     struct receipts *receipts;         /* receipts that were sent, likewise; NULL: not counted */
     const struct targets *targets;     /* where deliveries may go; NULL: nowhere */
     bool no_metrics;                   /* GET /metrics is not answered */
+    /* outside writes what other parts of the process count, for /metrics; NULL: nothing.  Any
+     * thread, several at once. */
+    void (*outside)(void *ctx, struct expose *expose);
+    void *outside_ctx;
 };
 
 struct api_request {

@@ -337,11 +337,42 @@ enum status dlq_stats(struct call *call)
 struct letter_review {
     struct review_command command;
     struct review_item item;
+    struct await_command await; /* for a letter that is published again */
+    struct await_item awaited;
 };
+
+static void print_reviewed(struct call *call, const struct letter_review *review,
+                           const char *status)
+{
+    jsonw_object(&call->out);
+    jsonw_put_str(&call->out, "status", status);
+    jsonw_put_string(&call->out, "dlq_id", call->id);
+    jsonw_put_text(&call->out, "compensation", review->item.compensation);
+    jsonw_object_end(&call->out);
+}
+
+/* republished answers when it is known whether the letter has arrived where it came from. */
+static enum status republished(struct call *call, enum status status)
+{
+    const struct letter_review *review = call->state;
+    if (status != STATUS_OK)
+        return status;
+    if (review->awaited.state == LETTER_RECOVERING) {
+        call->answer->status = 202;
+        print_reviewed(call, review, "recovering");
+        return STATUS_OK;
+    }
+    if (review->awaited.state != LETTER_RECOVERED) {
+        call->http_status = 502;
+        return err_set(&call->err, STATUS_UNAVAILABLE, "failed to republish");
+    }
+    print_reviewed(call, review, review_status_name(REVIEW_RETRY));
+    return STATUS_OK;
+}
 
 static enum status reviewed(struct call *call, enum status status)
 {
-    const struct letter_review *review = call->state;
+    struct letter_review *review = call->state;
     const struct review_item *item = &review->item;
     if (status != STATUS_OK)
         return status;
@@ -351,11 +382,15 @@ static enum status reviewed(struct call *call, enum status status)
         struct slice why = review_refusal(item);
         return err_set(&call->err, item->status, "%.*s", SLICE_ARG(why));
     }
-    jsonw_object(&call->out);
-    jsonw_put_str(&call->out, "status", review_status_name(review->command.action));
-    jsonw_put_string(&call->out, "dlq_id", call->id);
-    jsonw_put_text(&call->out, "compensation", item->compensation);
-    jsonw_object_end(&call->out);
+    if (item->republished) {
+        review->awaited.dlq_id = item->dlq_id;
+        review->await = (struct await_command){.command = call_command(call, COMMAND_AWAIT),
+                                               .items = &review->awaited,
+                                               .count = 1,
+                                               .wait = REVIEW_REPUBLISH_WAIT};
+        return call_then(call, &review->await.command, republished, review);
+    }
+    print_reviewed(call, review, review_status_name(review->command.action));
     return STATUS_OK;
 }
 

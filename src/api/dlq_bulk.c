@@ -43,6 +43,31 @@ static void fail_rest(struct bulk *bulk, const struct id_chunk *chunk, enum stat
     }
 }
 
+/* await_republished waits for the letters of a chunk that are published again, and makes those that
+ * were not taken failures. */
+static enum status await_republished(struct call *call, struct review_item *items, size_t count,
+                                     struct arena *arena)
+{
+    struct await_item *awaited = arena_array(arena, count, sizeof(*awaited));
+    struct await_command await = {.command = call_command(call, COMMAND_AWAIT),
+                                  .items = awaited,
+                                  .wait = REVIEW_REPUBLISH_WAIT};
+    await.command.arena = arena;
+    if (!awaited)
+        return err_no_memory(&call->err);
+    for (size_t i = 0; i < count; i++)
+        if (items[i].republished && items[i].status == STATUS_OK)
+            awaited[await.count++] = (struct await_item){.dlq_id = items[i].dlq_id};
+    enum status status = await.count ? call_run(call, &await.command) : STATUS_OK;
+    for (size_t i = 0, at = 0; status == STATUS_OK && i < count && at < await.count; i++) {
+        if (!items[i].republished || items[i].status != STATUS_OK)
+            continue;
+        if (awaited[at++].state == LETTER_DEAD)
+            items[i].status = STATUS_UNAVAILABLE;
+    }
+    return status;
+}
+
 /* run_chunk has the engine review one chunk. */
 static enum status run_chunk(struct call *call, struct review_command *command,
                              const struct id_chunk *chunk, struct arena *arena, struct bulk *bulk)
@@ -57,6 +82,8 @@ static enum status run_chunk(struct call *call, struct review_command *command,
     command->count = count;
     command->command.arena = arena;
     enum status status = call_run(call, &command->command);
+    if (status == STATUS_OK)
+        status = await_republished(call, items, count, arena);
     if (status != STATUS_OK)
         return status;
     const char *word = review_status_name(command->action);

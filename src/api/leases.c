@@ -9,6 +9,7 @@
 #include "api/print.h"
 #include "api/routes.h"
 #include "core/envelope.h"
+#include "core/replay.h"
 
 #define LEASE_COUNT_MAX 1000
 #define LEASE_IDS_MAX 10000
@@ -69,6 +70,18 @@ static enum status taken(struct call *call, enum status status)
     return STATUS_OK;
 }
 
+/* refuse_reserved refuses capabilities that only parts of the server itself have. */
+static void refuse_reserved(struct call *call, const struct ready_query *query)
+{
+    const struct slice reserved = SLICE(REPLAY_RESERVED);
+    for (size_t i = 0; i < query->capability_count; i++) {
+        struct slice name = query->capabilities[i];
+        if (name.len >= reserved.len && memcmp(name.ptr, reserved.ptr, reserved.len) == 0)
+            call_fail(call, STATUS_INVALID, "capabilities: \"%.*s\" is reserved for the server",
+                      SLICE_ARG(name));
+    }
+}
+
 enum status leases_take(struct call *call)
 {
     struct lease_command *command = call_alloc(call, sizeof(*command));
@@ -93,6 +106,7 @@ enum status leases_take(struct call *call)
     command->wait = span_ms(body_int(call, body, "wait_ms", 0, WAIT_MS_MAX, 0));
     if (body_json(call, body, "job_ids", JSON_ARRAY).raw.len && !command->job_id_count)
         call_fail(call, STATUS_INVALID, "job_ids: names no job; leave it out to lease any");
+    refuse_reserved(call, query);
     if (call->status != STATUS_OK)
         return call->status;
     return call_then(call, &command->command, taken, command);

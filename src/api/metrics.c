@@ -405,6 +405,8 @@ static enum status print_all(struct call *call, enum status status)
     print_decisions(&expose, &reading->report);
     print_commits(&expose, reading);
     print_receipts(&expose, reading, call->api->receipts);
+    if (call->api->outside)
+        call->api->outside(call->api->outside_ctx, &expose);
     print_process(&expose);
     return print_carrier(&expose, call->api->meter, call);
 }

@@ -118,7 +118,9 @@ enum status owner_open(const struct owner_config *config, struct owner **out, st
                               .meter = config->meter,
                               .receipts = owner->receipts,
                               .targets = config->targets,
-                              .no_metrics = config->no_metrics};
+                              .no_metrics = config->no_metrics,
+                              .outside = config->outside,
+                              .outside_ctx = config->outside_ctx};
     if (!config->no_socket)
         open_server(owner);
     *out = owner;

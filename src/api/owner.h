@@ -13,12 +13,14 @@ struct owner;
 
 struct owner_config {
     struct station_config station;
-    const struct redaction *redaction; /* lives as long as the owner */
-    struct meter *meter;               /* NULL: nobody counts */
-    const struct targets *targets;     /* where deliveries may go; NULL: nowhere */
-    bool no_metrics;                   /* GET /metrics is not answered */
-    bool no_socket;                    /* nobody else is listened to */
-    bool streams;                      /* event streams: the pump costs a thread */
+    const struct redaction *redaction;                 /* lives as long as the owner */
+    struct meter *meter;                               /* NULL: nobody counts */
+    const struct targets *targets;                     /* where deliveries may go; NULL: nowhere */
+    bool no_metrics;                                   /* GET /metrics is not answered */
+    void (*outside)(void *ctx, struct expose *expose); /* see struct api */
+    void *outside_ctx;
+    bool no_socket; /* nobody else is listened to */
+    bool streams;   /* event streams: the pump costs a thread */
 };
 
 /* owner_open takes the directory.  STATUS_BUSY when another process has it; the sentence names it.

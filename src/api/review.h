@@ -17,6 +17,9 @@ void review_read(struct call *call, struct json body, enum review_action action,
                  struct review_command *command);
 
 /* review_refusal is the sentence for an item that was refused: the swarm's clients compare it. */
+/* REVIEW_REPUBLISH_WAIT is how long an answer waits for a letter that is published again. */
+#define REVIEW_REPUBLISH_WAIT span_seconds(10)
+
 struct slice review_refusal(const struct review_item *item);
 
 #endif

@@ -80,6 +80,9 @@ struct job {
 #define JOB_HAS_RUNTIME 64u  /* constraints.max_runtime_seconds: read it when leasing */
 #define JOB_HAS_HINTS 128u   /* its policy has dispatch hints: read them when leasing */
 #define JOB_KEY_FOREVER 32u  /* constraints.unique_forever */
+#define JOB_FOREIGN 512u     /* a letter from elsewhere on its way back: see core/replay.h */
 #define JOB_CLAIMED 256u /* only a lease that names it gets it, in this round; no JOB_HAS_HINTS */
+
+#define JOB_FLAGS_ALL 1023u
 
 #endif

@@ -47,6 +47,11 @@ static const struct preset {
            "\"settlement_progression_reason\":\"post-adjudication execution dead-lettered\","
            "\"dispute_lifecycle_status\":\"re-escalated\"}}")},
 
+    /* A letter from elsewhere that is published again: only a lost publisher is replaced. */
+    {"replay", SLICE("{\"max_attempts\":10,\"backoff_strategy\":\"fixed\","
+                     "\"initial_delay_seconds\":1,\"jitter\":false,"
+                     "\"retry_on\":[\"crashed\",\"timeout\"]}")},
+
     {POLICY_DEFAULT, SLICE(GOVERNED)},
 };
 

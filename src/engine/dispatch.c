@@ -19,6 +19,8 @@
  * priorities hold across both kinds. */
 #include "engine/dispatch.h"
 
+#include "engine/colleagues.h"
+
 #define WINDOW 1000  /* jobs that one look takes */
 #define HOLD_MS 1000 /* how long a job is held for an idle worker, at most */
 
@@ -51,9 +53,13 @@ enum status crowd_gather(struct engine *engine, bool with_asking, struct command
                          struct crowd *out, struct err *err)
 {
     size_t room = workers_count(engine->workers);
+    struct colleagues others = {0};
     *out = (struct crowd){.engine = engine};
-    if (with_asking)
-        room += count_leases(engine, batch);
+    enum status status =
+        with_asking ? STATUS_OK : colleagues_read(engine, &engine->arena, &others, err);
+    if (status)
+        return status;
+    room += with_asking ? count_leases(engine, batch) : others.count;
     out->candidates = arena_array(&engine->arena, room, sizeof(*out->candidates));
     if (!out->candidates)
         return err_no_memory(err);
@@ -68,6 +74,8 @@ enum status crowd_gather(struct engine *engine, bool with_asking, struct command
     for (; worker; worker = worker->older)
         if (worker_is_live(worker, engine->now) && !(with_asking && worker->asking))
             crowd_add(out, worker, worker->claim, NULL);
+    for (size_t i = 0; i < others.count; i++)
+        crowd_add(out, NULL, others.claims[i], NULL);
     return STATUS_OK;
 }
 

@@ -33,7 +33,7 @@ enum status need_read(struct engine *engine, const struct job *job, struct arena
 
 /* struct candidate: a worker that may get a job. */
 struct candidate {
-    struct worker *worker;
+    struct worker *worker;       /* NULL: it asks at another server */
     struct worker_claim claim;   /* of its lease, or what is known of it */
     struct lease_command *lease; /* that asks; NULL: it does not ask now */
     bool awaited;                /* a job is held for it */
@@ -65,8 +65,8 @@ struct crowd {
     size_t lane_next;
 };
 
-/* crowd_gather gathers every live worker; with a batch also who asks: its leases and the parked
- * ones. */
+/* crowd_gather gathers every live worker; with_asking also who asks: the leases of the batch and
+ * the parked ones; without, also those of other servers. */
 enum status crowd_gather(struct engine *engine, bool with_asking, struct command *batch,
                          struct crowd *out, struct err *err);
 

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/colleagues.h"
 
 #define BATCH_COMMANDS_MAX 4096
 #define LIVE_MAX_DEFAULT ((size_t)10 * 1000 * 1000)
@@ -128,9 +129,11 @@ static void clock_jumped(struct engine *engine, struct span by)
     if (engine->dispatch_at.us != INT64_MAX)
         engine->dispatch_at = instant_add(engine->dispatch_at, by);
     workers_shift(engine->workers, by);
+    engine->roster_at = instant_add(engine->roster_at, by);
     if (instant_is_set(engine->sweep_at))
         engine->sweep_at = instant_add(engine->sweep_at, by);
     parked_shift(engine, by);
+    await_shift(engine, by);
 }
 
 /* clock_look reads the clocks and notes a jump of the wall clock since the last look. */
@@ -219,6 +222,11 @@ static enum status apply_command(struct engine *engine, struct command *command)
         return policy_apply(engine, (struct policy_command *)command);
     case COMMAND_GROUP:
         return group_apply(engine, (struct group_command *)command);
+    case COMMAND_DUTY:
+        return duty_apply(engine, (struct duty_command *)command);
+    case COMMAND_SETTLE:
+        return settle_apply(engine, (struct settle_command *)command);
+    case COMMAND_AWAIT:
     case COMMAND_READ:
     case COMMAND_COUNT:
         break;
@@ -226,11 +234,16 @@ static enum status apply_command(struct engine *engine, struct command *command)
     BUG("command kind %d is not applied", (int)command->kind);
 }
 
+static bool only_reads(const struct command *command)
+{
+    return command->kind == COMMAND_READ || command->kind == COMMAND_AWAIT;
+}
+
 /* apply_commands applies every write of the batch.  The return value is only ever a fault. */
 static enum status apply_commands(struct engine *engine, struct command *batch, struct err *err)
 {
     for (struct command *command = batch; command; command = command->next) {
-        if (command->kind == COMMAND_READ)
+        if (only_reads(command))
             continue;
         command->status = apply_command(engine, command);
         if (status_is_fault(command->status)) {
@@ -245,7 +258,7 @@ static bool timers_wanted(struct engine *engine)
 {
     if (instant_before(engine->now, engine->timers_at))
         return false;
-    return engine->clock_jump.us != 0 || sweep_wanted(engine) ||
+    return engine->clock_jump.us != 0 || sweep_wanted(engine) || colleagues_wanted(engine) ||
            !instant_before(engine->now, engine->dispatch_at) ||
            !instant_before(engine->now, engine->store->next_timer(engine->store));
 }
@@ -291,6 +304,8 @@ static enum status apply_all(struct engine *engine, struct command *batch, bool 
         status = unparked_apply(engine, batch, err);
     if (!status && timers && sweep_wanted(engine))
         status = sweep_apply(engine, err);
+    if (!status && timers && colleagues_wanted(engine))
+        status = colleagues_note(engine, err);
     return status;
 }
 
@@ -318,6 +333,34 @@ static void undo(struct engine *engine)
     }
 }
 
+/* take_news follows what others wrote into a shared store. */
+static enum status take_news(struct engine *engine, struct err *err)
+{
+    unsigned news = engine->store->news(engine->store);
+    if (news & STORE_NEWS_JOBS) {
+        engine->ready_changed = engine->others_wrote = true;
+        workers_reconcile(engine->workers, engine->store);
+    }
+    if (!(news & STORE_NEWS_POLICIES))
+        return STATUS_OK;
+    needs_forget(engine->needs);
+    return policies_load(engine, err);
+}
+
+/* look brings memory up to what others wrote, for a batch that writes nothing.  A store that cannot
+ * be looked at is broken until it can. */
+static enum status look(struct engine *engine, struct err *err)
+{
+    enum status status = engine->store->refresh(engine->store, err);
+    if (!status)
+        status = take_news(engine, err);
+    if (status) {
+        engine->broken = true;
+        log_line(LOG_ERROR, "the store cannot be read: %s", err->text);
+    }
+    return status;
+}
+
 /* transact carries the writes of the batch out, all or none. */
 static enum status transact(struct engine *engine, struct command *batch, bool timers,
                             struct err *err)
@@ -325,7 +368,9 @@ static enum status transact(struct engine *engine, struct command *batch, bool t
     enum status status = engine->store->begin(engine->store, err);
     if (status)
         return status;
-    status = apply_all(engine, batch, timers, err);
+    status = take_news(engine, err);
+    if (!status)
+        status = apply_all(engine, batch, timers, err);
     if (!status) {
         struct span before = engine->seams->steady(engine->seams->ctx);
         status = engine->store->commit(engine->store, err);
@@ -356,16 +401,20 @@ static enum status mend(struct engine *engine, struct err *err)
     return status;
 }
 
-static void run_read(struct engine *engine, struct read_command *read)
+static void run_read(struct engine *engine, struct command *command)
 {
-    struct command *command = &read->command;
+    if (command->kind == COMMAND_AWAIT) {
+        command->status = await_begin(engine, (struct await_command *)command);
+        return;
+    }
+    struct read_command *read = (struct read_command *)command;
     command->status = read->read(engine, engine->store, read->ctx, command->arena, &command->err);
 }
 
 static bool has_writes(const struct command *batch)
 {
     for (; batch; batch = batch->next)
-        if (batch->kind != COMMAND_READ)
+        if (!only_reads(batch))
             return true;
     return false;
 }
@@ -394,14 +443,14 @@ static void answer(struct engine *engine, struct command *batch, enum status sta
 {
     while (batch) {
         struct command *next = batch->next;
-        if (batch->kind == COMMAND_READ && !engine->broken) {
-            run_read(engine, (struct read_command *)batch);
+        if (only_reads(batch) && !engine->broken) {
+            run_read(engine, batch);
         } else if (status) {
             batch->status = status;
             batch->err = *err;
         }
         engine->numbers.commands++;
-        if (!park(engine, batch))
+        if (!park(engine, batch) && !await_park(engine, batch))
             command_done(engine, batch);
         batch = next;
     }
@@ -414,13 +463,17 @@ static void run_batch(struct engine *engine, struct command *batch)
     enum status status = STATUS_OK;
     arena_reset(&engine->arena);
     engine->events = NULL;
-    engine->ready_changed = engine->leases_open = false;
+    engine->ready_changed = engine->leases_open = engine->others_wrote = false;
     engine->event_count = engine->event_cap = 0;
     clock_look(engine);
     if (engine->broken)
         status = mend(engine, &err);
     bool timers = !status && timers_wanted(engine);
     bool writes = !status && (timers || has_writes(batch));
+    if (!status && !writes) {
+        status = look(engine, &err);
+        writes = !status && engine->ready_changed && engine->parked;
+    }
     if (writes)
         status = transact(engine, batch, timers, &err);
     if (status) {
@@ -435,9 +488,10 @@ static void run_batch(struct engine *engine, struct command *batch)
                           memory_order_relaxed);
     if (!status)
         tell_watcher(engine);
-    if (!status && writes)
+    if (!status && (writes || engine->others_wrote))
         tell_listener(engine);
     parked_answer(engine, false);
+    await_answer(engine, false);
     answer(engine, batch, status, &err);
 }
 
@@ -469,6 +523,14 @@ void engine_submit(struct engine *engine, struct command *command)
     else
         engine->first = command;
     engine->last = command;
+    pthread_cond_signal(&engine->arrived);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void engine_poke(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->poked = true;
     pthread_cond_signal(&engine->arrived);
     pthread_mutex_unlock(&engine->lock);
 }
@@ -514,7 +576,9 @@ struct instant engine_next_wake(struct engine *engine)
         wake = engine->dispatch_at;
     if (instant_before(wake, engine->timers_at))
         wake = engine->timers_at;
-    struct instant parked = parked_wake(engine);
+    struct instant parked = parked_wake(engine), awaiting = await_wake(engine);
+    if (instant_before(awaiting, parked))
+        parked = awaiting;
     return instant_before(parked, wake) ? parked : wake;
 }
 
@@ -542,9 +606,9 @@ static void *thread_main(void *arg)
     pthread_setname_np(pthread_self(), "lazaret-engine");
     pthread_mutex_lock(&engine->lock);
     for (;;) {
-        if (!engine->first && !engine->stopping && !engine->abandoned)
+        if (!engine->first && !engine->stopping && !engine->abandoned && !engine->poked)
             mailbox_wait(engine);
-        engine->abandoned = false;
+        engine->abandoned = engine->poked = false;
         struct command *batch = mailbox_take(engine);
         if (!batch && engine->stopping)
             break;
@@ -566,6 +630,11 @@ static void config_defaults(struct engine_config *config)
         config->lease_default = span_seconds(30);
     if (!config->lease_max.us)
         config->lease_max = span_seconds((int64_t)12 * 3600);
+}
+
+static void others_committed(void *ctx)
+{
+    engine_poke(ctx);
 }
 
 enum status engine_new(const struct engine_config *config, struct engine **out, struct err *err)
@@ -591,6 +660,7 @@ enum status engine_new(const struct engine_config *config, struct engine **out, 
     buf_init(&engine->text, 16 << 20);
     clock_look(engine);
     engine->started_at = engine->now;
+    engine->store->listen(engine->store, others_committed, engine);
     engine->store->assignment_restart(engine->store, 0, engine->now);
     const struct retention *retention = &engine->config.retention;
     if (retention->done.us || retention->recovered.us || retention->discarded.us)
@@ -635,6 +705,7 @@ void engine_stop(struct engine *engine)
     engine->has_thread = false;
     engine->stopping = false;
     parked_answer(engine, true);
+    await_answer(engine, true);
 }
 
 void engine_free(struct engine *engine)

@@ -41,6 +41,7 @@ struct retention {
 /* struct engine_config: `{0}` but for `store` and `seams` is the default. */
 struct engine_config {
     struct store *store; /* the engine closes it */
+    struct slice server; /* its name among those that share the store; empty: it is alone */
     const struct seams *seams;
     size_t live_max;           /* live jobs at most; 0: 10 million.  Past it new work is refused */
     struct span lease_default; /* of a worker that does not say; 0: 30 s */
@@ -64,6 +65,9 @@ enum command_kind {
     COMMAND_QUEUE,
     COMMAND_POLICY,
     COMMAND_GROUP,
+    COMMAND_DUTY,
+    COMMAND_SETTLE,
+    COMMAND_AWAIT,
     COMMAND_READ,
     COMMAND_COUNT
 };
@@ -220,6 +224,8 @@ struct review_item {
     struct slice
         job_id; /* of the letter; after a rollback: `compensation` is the job that was pushed */
     struct slice compensation;
+    bool republished; /* of a retry: the letter goes back to where it came from, and is recovering
+                         until it has arrived: see await_command */
 };
 
 struct review_command {
@@ -263,6 +269,8 @@ struct import_command {
     struct command command;
     struct import_item *items;
     size_t count;
+    const int64_t *inbox; /* items of the store's inbox that this carries out */
+    size_t inbox_count;
 };
 
 /* Purge: remove letters for good, leaving tombstones.  Letters that are dead are only purged by
@@ -295,6 +303,52 @@ struct group_command {
     struct slice fingerprint;
     struct slice note; /* why, in somebody's words; empty: none */
     enum group_status status;
+};
+
+/* Duty: be the one server that does something for all, until `ttl` from now, or go on being it. The
+ * answer is whether this one has it, and how far it has come. */
+struct duty_command {
+    struct command command;
+    struct slice name;   /* "scanner", "alerts", ... */
+    struct slice holder; /* this server's own name */
+    struct span ttl;     /* 0: give it up */
+    bool advance;        /* set the cursor, when it is ours (before and after) */
+    int64_t cursor;      /* how far it is; the answer too */
+    bool held;           /* the answer */
+};
+
+/* Settle: letters that somebody else brought back, in the relation that programs share. */
+struct settle_item {
+    struct slice dlq_id;
+    struct slice by;    /* recovered_by; empty: the actor */
+    struct instant at;  /* recovered_at; not set: now */
+    enum status status; /* STATUS_NOT_FOUND, STATUS_CONFLICT: it is not dead */
+    struct err err;
+};
+
+struct settle_command {
+    struct command command;
+    struct settle_item *items;
+    size_t count;
+    const int64_t *inbox; /* as of an import */
+    size_t inbox_count;
+};
+
+/* Await: the answer comes when none of the letters is recovering any more, or when the time is
+ * over. */
+struct await_item {
+    struct slice dlq_id;
+    enum letter_state state; /* the answer; LETTER_STATE_COUNT: there is no such letter */
+    int64_t job_seq;         /* the engine's: 0 when it is not recovering */
+};
+
+struct await_command {
+    struct command command;
+    struct await_item *items;
+    size_t count;
+    struct span wait;
+    size_t pending;            /* the answer: those that are still recovering */
+    struct instant wait_until; /* the engine's */
 };
 
 /* Read: run a function on the engine's thread, which may only read the store. */
@@ -332,6 +386,13 @@ enum status engine_call(struct engine *engine, struct command *command);
  * given some before.  Any thread, as long as the command's memory lives; after its answer it does
  * nothing. */
 void engine_abandon(struct engine *engine, struct lease_command *lease);
+
+/* engine_poke has the engine look at what others wrote into a shared store.  Any thread. */
+void engine_poke(struct engine *engine);
+
+/* engine_publisher says whether letters from elsewhere can be published again now: without it a
+ * retry of one is refused.  Any thread. */
+void engine_publisher(struct engine *engine, bool connected);
 
 /* engine_step carries out everything that waits, and the timers, as one batch.  Only without a
  * thread. */

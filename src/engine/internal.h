@@ -36,6 +36,7 @@ struct engine {
     struct command *first, *last;
     bool stopping;
     bool abandoned; /* a parked lease waits no longer */
+    bool poked;     /* others wrote into the store */
     bool has_thread;
     pthread_t thread;
 
@@ -50,10 +51,14 @@ struct engine {
     struct instant jumped_at; /* when the clock last jumped; not set: never */
     struct sweep sweeps[3];   /* recovered, rolled back, discarded */
 
-    struct command *parked; /* leases that wait for a job */
-    bool ready_changed;     /* this batch may have made a job ready */
-    bool leases_open;       /* leases of this batch wait for the dispatch at its end */
+    struct command *parked;   /* leases that wait for a job */
+    struct command *awaiting; /* who waits for letters (await.c) */
+    bool ready_changed;       /* this batch may have made a job ready */
+    bool others_wrote;        /* this batch has seen what others wrote into the store */
+    bool leases_open;         /* leases of this batch wait for the dispatch at its end */
     struct workers *workers;
+    struct instant roster_at;   /* when it is time to say who they are (colleagues.c) */
+    bool roster_known;          /* what was said names somebody */
     struct needs *needs;        /* of jobs that are dispatched (need.c) */
     struct instant dispatch_at; /* when a job that is held for a worker is held no longer */
     struct instant started_at;  /* of this engine */
@@ -79,6 +84,7 @@ struct engine {
     struct engine_numbers numbers;
     struct numbers *counted; /* what only counts when it is committed */
     atomic_size_t live;      /* for readers of other threads */
+    atomic_bool publisher;   /* letters from elsewhere can be published again */
 };
 
 /* -- helpers of engine.c ----------------------------------------------------------------------- */
@@ -128,6 +134,8 @@ enum status purge_apply(struct engine *engine, struct purge_command *command);
 enum status queue_apply(struct engine *engine, struct queue_command *command);
 enum status policy_apply(struct engine *engine, struct policy_command *command);
 enum status group_apply(struct engine *engine, struct group_command *command);
+enum status duty_apply(struct engine *engine, struct duty_command *command);
+enum status settle_apply(struct engine *engine, struct settle_command *command);
 
 /* push_one enqueues one job.  A refusal is in the item; the return value is only ever a fault. */
 enum status push_one(struct engine *engine, struct slice actor, struct arena *arena,
@@ -231,6 +239,43 @@ void parked_shift(struct engine *engine, struct span by);
 
 /* parked_wake is when the first of them gives up. */
 struct instant parked_wake(const struct engine *engine);
+
+struct failed;
+
+/* -- waiting for letters (await.c) ---------------------------------------------------------------
+ */
+
+/* await_begin looks at the letters for the first time; await_park keeps the command when some are
+ * recovering; await_answer answers those that are done or whose time is over (or all of them). */
+enum status await_begin(struct engine *engine, struct await_command *command);
+bool await_park(struct engine *engine, struct command *command);
+void await_answer(struct engine *engine, bool all);
+void await_shift(struct engine *engine, struct span by);
+struct instant await_wake(const struct engine *engine);
+
+/* -- letters from elsewhere (replay.c), others who share the store (share.c) ---------------------
+ */
+
+/* replay_possible says whether somebody can publish now. */
+bool replay_possible(const struct engine *engine);
+/* replay_check refuses a retry of a letter from elsewhere that cannot be carried out. */
+enum status replay_check(const struct engine *engine, const struct review_command *command,
+                         struct err *err);
+/* replay_revive makes letter->job the job that is to be published; replay_live, after its event was
+ * recorded, makes it live. */
+enum status replay_revive(struct engine *engine, struct letter *letter, struct err *err);
+enum status replay_live(struct engine *engine, const struct letter *letter, struct err *err);
+/* replay_failed says what follows when it was not published. */
+enum status replay_failed(struct engine *engine, struct failed *failed, struct arena *arena,
+                          struct err *err);
+/* replay_lineage ties a letter that comes in to the one before it with the same subject and
+ * payload: how often that was brought back counts here too. */
+enum status replay_lineage(struct engine *engine, struct letter *letter, struct slice payload,
+                           struct arena *arena, struct err *err);
+/* replay_origin is the hash of a subject and a payload, never 0. */
+uint64_t replay_origin(struct slice subject, struct slice payload);
+/* inbox_done takes items out of the store's inbox. */
+enum status inbox_done(struct engine *engine, const int64_t *seqs, size_t count, struct err *err);
 
 /* -- failure and quarantine ----------------------------------------------------------------------
  */

@@ -212,7 +212,7 @@ static enum status import_job(struct engine *engine, struct import_item *item, s
     *job = (struct job){
         .seq = store->seq_next(store),
         .redrive_count = redrive_count,
-        .idempotency_hash = envelope.idempotency_hash,
+        .idempotency_hash = letter->foreign ? job->idempotency_hash : envelope.idempotency_hash,
         .retry_key_hash = envelope.retry_key_hash,
         .id_hash = hash64(letter->job_id),
         .pushed_at = engine->now,
@@ -320,6 +320,8 @@ static enum status import_one(struct engine *engine, struct import_command *comm
     if (status || known)
         return status;
     status = import_complete(engine, item, arena, err);
+    if (!status && item->letter.foreign)
+        status = replay_lineage(engine, &item->letter, item->body, arena, err);
     if (!status)
         status = import_job(engine, item, arena, err);
     if (status && !status_is_fault(status)) {
@@ -340,5 +342,6 @@ enum status import_apply(struct engine *engine, struct import_command *command)
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < command->count; i++)
         status = import_one(engine, command, &command->items[i], &command->command.err);
-    return status;
+    return status ? status
+                  : inbox_done(engine, command->inbox, command->inbox_count, &command->command.err);
 }

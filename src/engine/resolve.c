@@ -182,6 +182,8 @@ static enum status count_interruptions(struct engine *engine, const struct faile
 enum status failure_apply(struct engine *engine, struct failed *failed, struct arena *arena,
                           struct err *err)
 {
+    if (failed->job.flags & JOB_FOREIGN)
+        return replay_failed(engine, failed, arena, err);
     struct retry_facts facts = {.now = engine->now, .random = seams_random_u64(engine->seams)};
     enum status status = load(engine, failed, arena, err);
     if (!status)

@@ -36,10 +36,10 @@ static struct slice by(const struct review_command *command)
 }
 
 /* is_held says whether a retry leaves the letter open until its job is done.  A delivery has
- * arrived then and not before. */
+ * arrived then and not before, and a letter from elsewhere has been published. */
 static bool is_held(const struct review_command *command, const struct letter *letter)
 {
-    return command->hold || slice_is(letter->queue, DELIVERY_QUEUE);
+    return command->hold || letter->foreign || slice_is(letter->queue, DELIVERY_QUEUE);
 }
 
 static void put_digest(struct jsonw *why, const char *key, struct slice body)
@@ -247,14 +247,39 @@ static enum status revive(struct engine *engine, const struct review_command *co
     return status ? status : store->job_revive(store, job, err);
 }
 
+/* republish has a letter from elsewhere published again, edited or not. */
+static enum status republish(struct engine *engine, const struct review_command *command,
+                             struct letter *letter, struct err *err)
+{
+    struct store *store = engine->store;
+    struct arena *arena = command->command.arena;
+    struct replay replay = {.letter = letter};
+    enum status status = replay_check(engine, command, err);
+    if (!status)
+        status = store->envelope_get(store, letter->envelope_seq, arena, &replay.stored, err);
+    replay.body = replay.stored.body;
+    if (!status)
+        status = edit_step(&replay, command->patch, patch_apply, "patch", arena, err);
+    if (!status)
+        status = edit_step(&replay, command->merge, patch_merge, "merge", arena, err);
+    if (!status && replay.edited)
+        status = store->envelope_add(store, letter->job.seq, replay.stored.job_id, replay.body,
+                                     &letter->envelope_seq, err);
+    letter->job.envelope_seq = letter->envelope_seq;
+    if (!status)
+        status = replay_revive(engine, letter, err);
+    if (!status)
+        status = record(engine, command, letter, &replay, (struct slice){0}, err);
+    letter->escalated = false;
+    return status ? status : replay_live(engine, letter, err);
+}
+
 static enum status review_retry(struct engine *engine, const struct review_command *command,
                                 struct letter *letter, struct err *err)
 {
     struct replay replay = {.letter = letter};
     if (letter->foreign)
-        return err_set(
-            err, STATUS_UNAVAILABLE,
-            "failed to republish: the letter came from elsewhere, and no publisher is connected");
+        return republish(engine, command, letter, err);
     enum status status = engine->store->envelope_get(engine->store, letter->envelope_seq,
                                                      command->command.arena, &replay.stored, err);
     if (!status)
@@ -440,6 +465,7 @@ static enum status review_one(struct engine *engine, const struct review_command
                                                    command->command.arena, &letter, err);
     if (!status) {
         item->job_id = letter.job_id;
+        item->republished = command->action == REVIEW_RETRY && letter.foreign;
         status = may_act(engine, command, &letter, &next, err);
     }
     if (!status)

@@ -122,29 +122,80 @@ static void make_private(const char *file)
         close(fd);
 }
 
-static enum status open_engine(struct station *station, const struct station_config *config,
-                               struct err *err)
+/* open_embedded opens the store's file. */
+static enum status open_embedded(const struct station *station, const struct station_config *config,
+                                 const struct seams *seams, struct store **out, struct err *err)
 {
-    struct engine_config engine = config->engine;
     struct buf file;
-    engine.seams = config->seams ? config->seams : seams_real();
     buf_init(&file, 4096);
     if (config->store)
         buf_add_str(&file, config->store);
     else
         buf_addf(&file, "%s/lazaret.db", buf_str(&station->path));
-    struct store_config store = {.path = buf_str(&file), .seams = engine.seams};
+    struct store_config store = {.path = buf_str(&file), .seams = seams};
     enum status status = buf_status(&file, err);
     if (!status)
         make_private(buf_str(&file));
     if (!status)
-        status = store_sqlite_open(&store, &engine.store, err);
-    if (!status)
-        status = engine_new(&engine, &station->engine, err);
-    if (!status)
-        status = engine_start(station->engine, err);
+        status = store_sqlite_open(&store, out, err);
     buf_release(&file);
     return status;
+}
+
+/* marker_check refuses a directory whose store is elsewhere. */
+static enum status marker_check(const char *marker, struct err *err)
+{
+    if (access(marker, F_OK) != 0)
+        return STATUS_OK;
+    return err_set(err, STATUS_UNAVAILABLE,
+                   "the letters of this data directory are in PostgreSQL, and its server is not "
+                   "running: start it (serve --store postgres://...), ask another server with "
+                   "--server URL, or remove %s to use an embedded store here",
+                   marker);
+}
+
+static enum status marker_make(const char *marker, struct err *err)
+{
+    int fd = open(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, STATUS_READ_ONLY, "%s cannot be written: %s", marker, strerror(errno));
+    close(fd);
+    return STATUS_OK;
+}
+
+static enum status open_store(const struct station *station, const struct station_config *config,
+                              const struct seams *seams, struct store **out, struct err *err)
+{
+    struct postgres_config postgres = {
+        .url = config->postgres, .seams = seams, .pooled = config->postgres_pooled};
+    struct buf marker;
+    buf_init(&marker, 4096);
+    buf_addf(&marker, "%s/shared-store", buf_str(&station->path));
+    enum status status = buf_status(&marker, err);
+    if (!status && config->postgres)
+        status = store_postgres_open(&postgres, out, err);
+    else if (!status && !config->store)
+        status = marker_check(buf_str(&marker), err);
+    if (!status && config->postgres) {
+        status = marker_make(buf_str(&marker), err);
+        if (status)
+            (*out)->close(*out);
+    } else if (!status) {
+        status = open_embedded(station, config, seams, out, err);
+    }
+    buf_release(&marker);
+    return status;
+}
+
+static enum status open_engine(struct station *station, const struct station_config *config,
+                               struct err *err)
+{
+    struct engine_config engine = config->engine;
+    engine.seams = config->seams ? config->seams : seams_real();
+    enum status status = open_store(station, config, engine.seams, &engine.store, err);
+    if (!status)
+        status = engine_new(&engine, &station->engine, err);
+    return status ? status : engine_start(station->engine, err);
 }
 
 enum status station_open(const struct station_config *config, struct station **out, struct err *err)

@@ -1,7 +1,9 @@
 /* station: a data directory that this process owns: the lock, the store and the engine in it.
  *
  *     DIR/lazaret.lock   held (flock) by the owner; its process id and what it is are written in it
- *     DIR/lazaret.db     the embedded store */
+ *     DIR/lazaret.db     the embedded store
+ *     DIR/shared-store   says that the store is not here but in a database that servers share:
+ *                        whoever does not name it is not shown an empty store instead */
 #ifndef LAZARET_ENGINE_STATION_H
 #define LAZARET_ENGINE_STATION_H
 
@@ -13,6 +15,8 @@ struct station_config {
     const char *data;            /* the directory, made when missing; NULL: $LAZARET_DATA, else
                                     $XDG_DATA_HOME/lazaret, else ~/.local/share/lazaret */
     const char *store;           /* the store's file; NULL: DIR/lazaret.db */
+    const char *postgres;        /* a database instead: postgres://..., or NULL */
+    bool postgres_pooled;        /* see struct postgres_config */
     uint32_t lock_wait_ms;       /* how long to wait for another owner to let go */
     const struct seams *seams;   /* NULL: the real world */
     struct engine_config engine; /* `store` and `seams` are filled in */
