@@ -166,6 +166,7 @@ static enum status prepare(struct effort *effort, struct err *err)
     call->url = arena_printf(arena, "%.*s", SLICE_ARG(target->url)).ptr;
     call->headers =
         protocol_headers(&effort->delivery, target, effort->kind, call->body, now(effort), arena);
+    call->private_path = target->private_path || effort->kind == DELIVERY_SLACK;
     call->connect = target->connect;
     call->whole = target->whole;
     call->redirects = target->redirects;

@@ -25,11 +25,14 @@ struct judging {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-struct slice protocol_shown_url(const char *url)
+struct slice protocol_shown_url(const struct wire_call *call)
 {
-    struct slice text = slice_of(url);
+    struct slice text = slice_of(call->url);
+    const char *host = strstr(call->url, "://");
 
-    text.len = strcspn(url, "?#");
+    text.len = strcspn(call->url, "?#");
+    if (call->private_path && host)
+        text.len = (size_t)(host + 3 - call->url) + strcspn(host + 3, "/?#");
     if (text.len > URL_MAX)
         text.len = URL_MAX;
     return text;
@@ -249,6 +252,11 @@ static void judge_redirect(struct judging *j)
 {
     fail(j, CLASS_CLIENT_ERROR, "Redirected", EFFECTS_UNSAID);
     add_status(j);
+    if (j->call->private_path) {
+        buf_add_str(&j->sentence, ": redirected, where it is not sent on; give the address where "
+                                  "it ends");
+        return;
+    }
     if (j->call->location[0] == '\0') {
         buf_add_str(&j->sentence, ": a redirect that does not say where to");
         return;
@@ -356,9 +364,66 @@ static bool says_error(const struct judging *j)
            json_get(answer, "error", &error) && error.type != JSON_NULL;
 }
 
+/* ---- Slack ----------------------------------------------------------------------------------- */
+
+static enum failure_class class_of_slack(struct slice error)
+{
+    static const char *const passing[] = {"internal_error", "fatal_error", "service_unavailable",
+                                          "request_timeout"};
+
+    if (slice_is(error, "ratelimited") || slice_is(error, "rate_limited"))
+        return CLASS_RATE_LIMITED;
+    for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
+        if (slice_is(error, passing[i]))
+            return CLASS_SERVER_ERROR;
+    return CLASS_CLIENT_ERROR;
+}
+
+/* judge_refusal judges {"ok":false,"error":"..."}. */
+static void judge_refusal(struct judging *j, struct json answer)
+{
+    struct json error;
+    struct slice text = {0};
+
+    if (json_get(answer, "error", &error))
+        text = json_text(error, j->arena);
+    enum failure_class class = class_of_slack(text);
+    fail(j, class, class == CLASS_RATE_LIMITED ? "RateLimited" : "SlackError", EFFECTS_UNSAID);
+    take_retry_after(j, (struct span){-1});
+    j->out->code = field_head(text, PROTOCOL_CODE_MAX);
+    buf_addf(&j->sentence, "Slack refused the message at %.*s", SLICE_ARG(j->url));
+    add_quote(j, text);
+}
+
+/* judge_slack judges an answer to a message.  Webhooks of Slack say "ok"; those of programs that
+ * speak as Slack does say nothing, or something in JSON. */
+static void judge_slack(struct judging *j)
+{
+    struct slice text = buf_slice(&j->call->answer);
+    struct json answer = {0}, ok = {0};
+
+    if (j->call->status < 200 || j->call->status > 299) {
+        judge_status(j, NULL);
+        return;
+    }
+    while (text.len > 0 && (unsigned char)text.ptr[text.len - 1] <= ' ')
+        text.len--;
+    bool is_json = json_parse(text, &answer, NULL) == STATUS_OK && answer.type == JSON_OBJECT;
+    if (is_json)
+        json_get(answer, "ok", &ok);
+    if (is_json && ok.type == JSON_FALSE)
+        judge_refusal(j, answer);
+    else if (is_json || text.len == 0 || slice_is(text, "ok"))
+        j->out->delivered = true;
+    else
+        judge_no_answer(j, SLICE("it does not say ok"));
+}
+
 static void judge_answer(struct judging *j, enum delivery_kind kind)
 {
-    if (kind == DELIVERY_MCP || (j->call->status < 300 && says_error(j)))
+    if (kind == DELIVERY_SLACK)
+        judge_slack(j);
+    else if (kind == DELIVERY_MCP || (j->call->status < 300 && says_error(j)))
         judge_mcp(j);
     else if (j->call->status >= 200 && j->call->status < 300)
         j->out->delivered = true;
@@ -370,7 +435,7 @@ void protocol_judge(enum delivery_kind kind, const struct wire_call *call, struc
                     struct arena *arena, struct protocol_verdict *out)
 {
     struct judging j = {
-        .call = call, .arena = arena, .now = now, .out = out, .url = protocol_shown_url(call->url)};
+        .call = call, .arena = arena, .now = now, .out = out, .url = protocol_shown_url(call)};
 
     *out = (struct protocol_verdict){.http_status = call->status, .retry_after = {-1}};
     buf_init(&j.sentence, SENTENCE_MAX);

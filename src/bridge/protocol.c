@@ -214,13 +214,13 @@ static struct slice host_of(const char *url)
     return (struct slice){host, strcspn(host, "/?#")};
 }
 
-static void put_step(struct jsonw *w, const char *url)
+static void put_step(struct jsonw *w, const struct wire_call *call)
 {
     struct buf step;
 
     buf_init(&step, URL_MAX + MARK_MAX);
     buf_add_str(&step, "POST ");
-    buf_add_slice(&step, protocol_shown_url(url));
+    buf_add_slice(&step, protocol_shown_url(call));
     jsonw_put_string(w, "step_failed", buf_slice(&step));
     buf_release(&step);
 }
@@ -250,7 +250,7 @@ void protocol_failure(const struct protocol_verdict *verdict, const struct wire_
         jsonw_put_text(&w, "dependency", host_of(call->url));
     jsonw_put_text(&w, "agent_id", agent);
     if (call->url)
-        put_step(&w, call->url);
+        put_step(&w, call);
     jsonw_put_int(&w, "duration_ms", call->took.us > 0 ? call->took.us / 1000 : 0);
     put_context(&w, verdict, call);
     jsonw_object_end(&w);

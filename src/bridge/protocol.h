@@ -2,6 +2,7 @@
  *
  *     plain HTTP   the body as it is.  2xx: delivered
  *     MCP          JSON-RPC 2.0 tools/call.  An error can stand inside HTTP 200
+ *     Slack        the body as it is, to a webhook.  2xx with "ok", or JSON that does not refuse
  *
  * What may be tried again is the engine's decision; here is only what happened (INTERFACES 4, 6):
  *
@@ -19,7 +20,12 @@
  *     MCP: -32600 to -32602                                   invalid_input
  *     MCP: any other error, or isError                        server_error
  *     MCP: 2xx with something that is no answer to the call   server_error        unknown
- *     plain HTTP: 2xx with an error of JSON-RPC               as of MCP  */
+ *     plain HTTP: 2xx with an error of JSON-RPC               as of MCP
+ *     Slack: 2xx with "ok":false: ratelimited                 rate_limited
+ *     Slack: likewise: internal_error, fatal_error,           server_error
+ *            service_unavailable, request_timeout
+ *     Slack: likewise: any other error                        client_error
+ *     Slack: 2xx with any other text                          server_error        unknown  */
 #ifndef LAZARET_BRIDGE_PROTOCOL_H
 #define LAZARET_BRIDGE_PROTOCOL_H
 
@@ -57,12 +63,13 @@ struct protocol_verdict {
     bool delivered;
     enum failure_class class; /* and all that follows: of a failure */
     const char *error_type;   /* "HttpError", "RateLimited", "Timeout", "ConnectionError",
-                                 "ToolError", "BadAnswer", "AddressRefused", "Redirected" */
+                                 "ToolError", "SlackError", "BadAnswer", "AddressRefused",
+                                 "Redirected" */
     struct slice message;     /* one sentence, in the arena */
     enum side_effects side_effects;
     int http_status;         /* 0: none came */
     struct span retry_after; /* -1 us: none was asked for */
-    struct slice code;       /* of an MCP error, up to PROTOCOL_CODE_MAX bytes; empty: none */
+    struct slice code; /* of an error of MCP or Slack, up to PROTOCOL_CODE_MAX bytes; empty: none */
 };
 
 /* protocol_judge says what an answer means.  `now` is for a Retry-After that is a date.  Of a
@@ -71,9 +78,9 @@ struct protocol_verdict {
 void protocol_judge(enum delivery_kind kind, const struct wire_call *call, struct instant now,
                     struct arena *arena, struct protocol_verdict *out);
 
-/* protocol_shown_url is an address without its query: what stands there is often a secret, and a
- * failure is read by many. */
-struct slice protocol_shown_url(const char *url);
+/* protocol_shown_url is the address of a call without its query: what stands there is often a
+ * secret, and a failure is read by many.  Without its path too, where that is one. */
+struct slice protocol_shown_url(const struct wire_call *call);
 
 /* protocol_failure appends the failure object (INTERFACES 4) of a verdict that is not `delivered`:
  * message, error_type, class, http_status, retry_after_seconds, side_effects, dependency (the

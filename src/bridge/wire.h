@@ -54,6 +54,7 @@ enum wire_outcome {
 struct wire_call {
     /* The request: a POST. */
     const char *url;            /* as url_parse accepts it; any other is WIRE_UNSENT */
+    bool private_path;          /* what follows its host is a secret: no sentence shows it */
     const char *const *headers; /* "Name: value", NULL at the end; may be NULL */
     struct slice body;
     struct span connect;    /* time to connect; 0: 10 s */

@@ -151,7 +151,7 @@ static enum status read_kind(struct json value, struct arena *arena, struct deli
     if (status != STATUS_OK || value.raw.len == 0)
         return status;
     if (!delivery_kind_from_name(name, &out->kind))
-        return field_wrong("inputs.kind", "http or mcp", value, err);
+        return field_wrong("inputs.kind", "http, mcp or slack", value, err);
     out->has_kind = true;
     return STATUS_OK;
 }
@@ -278,7 +278,7 @@ static void print_inputs(const struct delivery_order *order, struct jsonw *w)
 }
 
 /* print_order writes the envelope, the key and the source being known. */
-static void print_order(const struct delivery_order *order, const char *source, struct slice key,
+static void print_order(const struct delivery_order *order, struct slice source, struct slice key,
                         struct buf *out)
 {
     struct jsonw w;
@@ -288,7 +288,7 @@ static void print_order(const struct delivery_order *order, const char *source, 
     jsonw_put_text(&w, "job_id", order->job_id);
     jsonw_put_str(&w, "action", DELIVERY_ACTION);
     jsonw_put_str(&w, "queue", DELIVERY_QUEUE);
-    jsonw_put_str(&w, "source", source);
+    jsonw_put_string(&w, "source", source);
     jsonw_put_string(&w, "retry_policy",
                      order->policy.len > 0 ? order->policy : SLICE(DELIVERY_POLICY));
     jsonw_put_string(&w, "idempotency_key", key);
@@ -314,8 +314,10 @@ void delivery_print(const struct delivery_order *order, struct buf *out)
         if (own.len > 0)
             key = buf_slice(&own);
         BUG_ON(key.len == 0 && order->job_id.len == 0);
-        print_order(order, is_receipt ? DELIVERY_SOURCE_RECEIPTS : DELIVERY_SOURCE_OTHER,
-                    key.len > 0 ? key : order->job_id, out);
+        struct slice source = order->source;
+        if (source.len == 0)
+            source = slice_of(is_receipt ? DELIVERY_SOURCE_RECEIPTS : DELIVERY_SOURCE_OTHER);
+        print_order(order, source, key.len > 0 ? key : order->job_id, out);
     } else if (out->status == STATUS_OK) {
         out->status = own.status;
     }

@@ -69,6 +69,7 @@ struct delivery_order {
     struct slice tool;
     struct json body;
     struct slice policy; /* empty: DELIVERY_POLICY */
+    struct slice source; /* empty: by what the body is */
     struct slice key;    /* the job's key; empty: a receipt's own, else the job's id */
     struct slice job_id; /* must be given when neither a key nor a receipt is */
 };

@@ -7,7 +7,8 @@
 #define PLAIN_MAX (URL_MAX + 64) /* a plain form has a port and a suffix more */
 #define NAMES_SHOWN_MAX 240      /* bytes of names that an error lists */
 
-static const char *const kind_names[] = {[DELIVERY_HTTP] = "http", [DELIVERY_MCP] = "mcp"};
+static const char *const kind_names[] = {
+    [DELIVERY_HTTP] = "http", [DELIVERY_MCP] = "mcp", [DELIVERY_SLACK] = "slack"};
 
 const char *delivery_kind_name(enum delivery_kind kind)
 {

@@ -23,7 +23,7 @@
 #include "core/address.h"
 #include "core/url.h"
 
-enum delivery_kind { DELIVERY_HTTP, DELIVERY_MCP };
+enum delivery_kind { DELIVERY_HTTP, DELIVERY_MCP, DELIVERY_SLACK };
 
 const char *delivery_kind_name(enum delivery_kind kind);
 bool delivery_kind_from_name(struct slice name, enum delivery_kind *out);
@@ -44,6 +44,8 @@ struct target {
     struct slice policy; /* the policy of its deliveries; empty: "receipts" */
     bool redirects;      /* they are followed, where scheme, host and port stay the same */
     bool trusted;        /* it is configured: it may connect to any address */
+    bool private_path;   /* what follows the host in its address is a secret, and is not shown;
+                            always so of Slack */
     struct span connect; /* time to connect; 0: the default */
     struct span whole;   /* time for a whole request; 0: the default */
     unsigned parallel;   /* deliveries to its host at once; 0: the default */

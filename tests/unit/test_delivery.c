@@ -239,6 +239,21 @@ static void an_order_becomes_the_envelope_of_a_job(void **state)
                                      "\"body\":" RECEIPT "}");
 }
 
+static void an_order_may_say_what_it_is_of(void **state)
+{
+    const struct delivery_order order = {.target = SLICE("slack"),
+                                         .has_kind = true,
+                                         .kind = DELIVERY_SLACK,
+                                         .source = SLICE("alerts"),
+                                         .key = SLICE("k"),
+                                         .body = json_of("{}")};
+    struct envelope envelope = print(&order);
+
+    (void)state;
+    assert_text(envelope.source, "alerts");
+    assert_text(envelope.inputs.raw, "{\"target\":\"slack\",\"kind\":\"slack\",\"body\":{}}");
+}
+
 static void what_was_not_ordered_has_its_default(void **state)
 {
     struct envelope envelope = print_body(json_of("{\"a\": [1,  2e0], \"a\":\"\\u00e9\"}"));
@@ -327,7 +342,7 @@ static void what_is_no_delivery_is_refused(void **state)
         {"{\"action\":\"deliver\",\"inputs\":{\"body\":1,\"tool\":2}}", "inputs.tool: must be"},
         {"{\"action\":\"deliver\",\"inputs\":{\"body\":1,\"kind\":2}}", "inputs.kind: must be"},
         {"{\"action\":\"deliver\",\"inputs\":{\"body\":1,\"kind\":\"smtp\"}}",
-         "inputs.kind: must be http or mcp, not \"smtp\""},
+         "inputs.kind: must be http, mcp or slack, not \"smtp\""},
         {"{\"action\":\"deliver\",\"inputs\":{\"body\":[],\"kind\":\"mcp\"}}",
          "inputs.body: must be an object for MCP, not []"},
     };
@@ -475,6 +490,7 @@ int main(void)
         TEST(what_a_receipt_lacks_is_named),
         TEST(an_id_may_have_two_hundred_bytes),
         TEST(an_order_becomes_the_envelope_of_a_job),
+        TEST(an_order_may_say_what_it_is_of),
         TEST(what_was_not_ordered_has_its_default),
         TEST(a_key_that_was_given_is_the_jobs),
         TEST(an_order_is_read_as_the_delivery_that_it_was),

@@ -463,10 +463,12 @@ static void kinds_have_names(void **state)
 
     assert_true(delivery_kind_from_name(SLICE("mcp"), &kind) && kind == DELIVERY_MCP);
     assert_true(delivery_kind_from_name(SLICE("http"), &kind) && kind == DELIVERY_HTTP);
+    assert_true(delivery_kind_from_name(SLICE("slack"), &kind) && kind == DELIVERY_SLACK);
     assert_false(delivery_kind_from_name(SLICE("MCP"), &kind));
     assert_false(delivery_kind_from_name(SLICE(""), &kind));
     assert_string_equal(delivery_kind_name(DELIVERY_HTTP), "http");
     assert_string_equal(delivery_kind_name(DELIVERY_MCP), "mcp");
+    assert_string_equal(delivery_kind_name(DELIVERY_SLACK), "slack");
 }
 
 int main(void)
