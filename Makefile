@@ -5,7 +5,8 @@
 #   make example   build, and run the worked example
 #   make test      everything that is tested, under the sanitizers
 #   make sim N=    more seeded histories in the simulator   (N=20000)
-#   make soak      kill -9 in a loop: 300 times inside the process, 100 times each the server under load, a map run, deliveries
+#   make soak      kill -9 in a loop: 300 times inside the process, 100 times each the server under load, a map run, deliveries;
+#                  and each fault of a swarm (PostgreSQL, NATS, the network between) 20 times
 #   make fuzz      each fuzz target for SECONDS_EACH seconds  (60)
 #   make bench     the figures, as ratios in one run
 #   make lint      format, static analysis, layers
@@ -50,6 +51,7 @@ soak: build-fast/build.ninja
 	@LAZARET_BIN=build-fast/lazaret tests/e2e/http_kill.py --kills 100
 	@LAZARET_BIN=build-fast/lazaret tests/e2e/map_kill.py --kills 100
 	@LAZARET_BIN=build-fast/lazaret tests/e2e/receipts_kill.py --kills 100
+	@LAZARET_SOAK=1 LAZARET_BUILD=build-fast /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/swarm/test_faults.py
 
 fuzz:
 	@scripts/deps test

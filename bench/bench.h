@@ -36,6 +36,12 @@ void map_start_run(struct bench *bench);  /* a million items: how soon the first
 /* and of deliveries: */
 void deliveries_run(struct bench *bench); /* receipts beside a bare libcurl loop */
 void dead_host_run(struct bench *bench);  /* a hundred hosts, with and without a dead one */
+/* and on PostgreSQL: */
+void postgres_one_run(struct bench *bench);   /* lives of single jobs beside other queues on it */
+void postgres_batch_run(struct bench *bench); /* likewise, a hundred at a time */
+void two_servers_run(struct bench *bench);    /* from one server to the other, and both together */
+/* and from NATS: */
+void ingest_run(struct bench *bench); /* dead letters beside a bare consumer that only acks */
 
 /* bench_die removes the scratch files and ends the program. */
 _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -60,6 +66,8 @@ void scratch_remove(enum scratch which);      /* with its log; a file that is no
 /* scratch_folder makes a directory for a server in there; the path is valid until the next call. */
 const char *scratch_folder(const char *name);
 void scratch_folder_remove(const char *name);
+/* scratch_open_to_others lets other users through to a folder in there that is theirs. */
+void scratch_open_to_others(void);
 
 /* bench_store opens the embedded store in a scratch file, bench_engine an engine with a thread. */
 struct store *bench_store(enum scratch which);

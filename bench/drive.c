@@ -253,6 +253,12 @@ void drive_run(struct drive *drive, double seconds, struct tally *tally)
 
 struct drive *drive_open(int port, size_t links, const struct talk *talk)
 {
+    return drive_open_among(&port, 1, links, talk);
+}
+
+struct drive *drive_open_among(const int *ports, size_t port_count, size_t links,
+                               const struct talk *talk)
+{
     struct drive *drive = bench_array(1, sizeof(*drive));
     *drive = (struct drive){.talk = *talk, .count = links, .epoll = epoll_create1(EPOLL_CLOEXEC)};
     drive->links = bench_array(links, sizeof(*drive->links));
@@ -261,7 +267,7 @@ struct drive *drive_open(int port, size_t links, const struct talk *talk)
     for (size_t i = 0; i < links; i++) {
         struct link *link = &drive->links[i];
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
-        link_connect(link, port);
+        link_connect(link, ports[i % port_count]);
         link->index = i;
         if (fcntl(link->fd, F_SETFL, O_NONBLOCK) != 0 ||
             epoll_ctl(drive->epoll, EPOLL_CTL_ADD, link->fd, &event) != 0)

@@ -61,6 +61,9 @@ struct drive;
 
 /* drive_open connects `links` times to a port of this machine. */
 struct drive *drive_open(int port, size_t links, const struct talk *talk);
+/* drive_open_among deals the links out to several servers, in turns. */
+struct drive *drive_open_among(const int *ports, size_t port_count, size_t links,
+                               const struct talk *talk);
 void drive_close(struct drive *drive);
 
 /* drive_run has all links ask for so many seconds, or until each `ask` has declined when `seconds`

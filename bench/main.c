@@ -8,7 +8,7 @@
 #include "bench.h"
 
 struct scenario {
-    const char *part; /* "engine", "http", "map" or "deliveries" */
+    const char *part; /* what it is of: the parts that the usage names */
     const char *name;
     void (*run)(struct bench *bench);
     const char *what;
@@ -31,16 +31,24 @@ static const struct scenario scenarios[] = {
     {"deliveries", "deliver", deliveries_run,
      "receipts to an endpoint, beside a bare libcurl loop"},
     {"deliveries", "dead_host", dead_host_run, "a hundred hosts, with and without a dead one"},
+    {"postgres", "one", postgres_one_run,
+     "lives of single jobs on PostgreSQL, beside graphile-worker and pg-boss"},
+    {"postgres", "batch", postgres_batch_run, "likewise, a hundred jobs at a time"},
+    {"postgres", "two_servers", two_servers_run, "from one server to another, and both together"},
+    {"nats", "ingest", ingest_run,
+     "dead letters from JetStream, beside a bare consumer that only acks"},
 };
 #define SCENARIO_COUNT (sizeof(scenarios) / sizeof(scenarios[0]))
 
 static void usage(FILE *out)
 {
-    fputs("usage: bench [engine|http|map|deliveries] [--quick] [--only NAME] [--json FILE]\n\n"
-          "  engine, http, map, deliveries\n"
-          "                     one part: inside the process, over HTTP beside other servers,\n"
-          "                     commands over items beside xargs and GNU parallel, or receipts\n"
-          "                     beside a bare libcurl loop\n"
+    fputs("usage: bench [PART] [--quick] [--only NAME] [--json FILE]\n\n"
+          "  engine             inside the process, beside a bare SQLite loop\n"
+          "  http               over HTTP, beside other servers\n"
+          "  map                commands over items, beside xargs and GNU parallel\n"
+          "  deliveries         receipts, beside a bare libcurl loop\n"
+          "  postgres           jobs on PostgreSQL, beside other queues on it\n"
+          "  nats               dead letters from JetStream, beside a bare consumer\n"
           "  --quick            small sizes: shows that everything works, in a few seconds\n"
           "  --only NAME        one scenario\n"
           "  --json FILE        write the line of JSON there too\n\n"

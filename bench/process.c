@@ -4,8 +4,10 @@
  * that ends the bench kills them by their ids. */
 #include "process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -61,7 +63,7 @@ bool process_find(const char *name, char out[PROCESS_PATH_SIZE])
     return false;
 }
 
-static int free_port(void)
+int process_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(address);
@@ -84,9 +86,12 @@ static _Noreturn void child(const struct process *process, char *const args[], i
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     snprintf(log, sizeof(log), "%s/stderr", process->directory);
     int err = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (process->uid &&
+        (setgroups(0, NULL) != 0 || setgid(process->gid) != 0 || setuid(process->uid) != 0))
+        _exit(126);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* another user forgets it */
     if (getppid() != parent || chdir(process->directory) != 0 || dup2(in, 0) < 0 ||
         dup2(out, 1) < 0 || dup2(err, 2) < 0)
         _exit(126);
@@ -94,8 +99,8 @@ static _Noreturn void child(const struct process *process, char *const args[], i
     _exit(127);
 }
 
-/* spawn starts the program with its standard input and output in our hands. */
-static void spawn(struct process *process, char *const args[])
+/* process_spawn starts the program with its standard input and output in our hands. */
+void process_spawn(struct process *process, char *const args[])
 {
     int in[2], out[2];
     pid_t parent = getpid();
@@ -141,8 +146,8 @@ bool process_alive(const struct process *process)
            info.si_pid == 0;
 }
 
-/* wait_for_port returns when the server accepts connections. */
-static void wait_for_port(const struct process *process)
+/* process_await_port returns when the server accepts connections. */
+void process_await_port(const struct process *process)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)process->port),
@@ -173,7 +178,7 @@ void process_line(struct process *process, char *out, size_t size)
     out[len] = '\0';
 }
 
-static void process_init(struct process *process, const char *name)
+void process_init(struct process *process, const char *name)
 {
     *process = (struct process){.in = -1, .out = -1};
     snprintf(process->name, sizeof(process->name), "%s", name);
@@ -199,18 +204,20 @@ static void lazaret_path(char out[PROCESS_PATH_SIZE])
         snprintf(out, PROCESS_PATH_SIZE, "%s/../lazaret", self);
 }
 
-/* serve_start starts our server; `config` is the path of its file, NULL: none. */
-static void serve_start(struct process *process, const char *config)
+/* lazaret_start_with waits for the line that says where it listens. */
+void lazaret_start_with(struct process *process, const char *name, const char *const *flags)
 {
-    char path[PROCESS_PATH_SIZE], line[512], file[PROCESS_PATH_SIZE];
+    char path[PROCESS_PATH_SIZE], line[512];
+    char serve[] = "serve", data[] = "--data", listen[] = "--listen", any[] = "127.0.0.1:0";
+    char *args[ARGS_MAX] = {path, serve, data, process->directory, listen, any};
+    int count = 6;
     lazaret_path(path);
     if (access(path, X_OK) != 0)
         bench_die("%s: %s", path, strerror(errno));
-    snprintf(file, sizeof(file), "%s", config ? config : "");
-    char serve[] = "serve", data[] = "--data", listen[] = "--listen", any[] = "127.0.0.1:0";
-    char flag[] = "--config";
-    spawn(process, (char *[]){path, serve, data, process->directory, listen, any,
-                              config ? flag : NULL, file, NULL});
+    process_init(process, name);
+    for (; *flags && count + 1 < ARGS_MAX; flags++)
+        args[count++] = (char *)(uintptr_t)*flags;
+    process_spawn(process, args);
     do
         process_line(process, line, sizeof(line));
     while (sscanf(line, "lazaret: ready on http://127.0.0.1:%d", &process->port) != 1);
@@ -218,20 +225,22 @@ static void serve_start(struct process *process, const char *config)
 
 bool lazaret_start(struct process *process)
 {
-    process_init(process, "lazaret");
-    serve_start(process, NULL);
+    static const char *const none[] = {NULL};
+    lazaret_start_with(process, "lazaret", none);
     return true;
 }
 
 void lazaret_serve(struct process *process, const char *config)
 {
     char path[PROCESS_PATH_SIZE + 16];
-    process_init(process, "lazaret");
-    snprintf(path, sizeof(path), "%s/config.yml", process->directory);
+    const char *const flags[] = {"--config", path, NULL};
+    snprintf(path, sizeof(path), "%s", scratch_folder("lazaret-config"));
+    snprintf(path + strlen(path), sizeof(path) - strlen(path), "/config.yml");
     FILE *file = fopen(path, "w");
     if (!file || fputs(config, file) == EOF || fclose(file) != 0)
         bench_die("%s: %s", path, strerror(errno));
-    serve_start(process, path);
+    lazaret_start_with(process, "lazaret", flags);
+    scratch_folder_remove("lazaret-config");
 }
 
 bool beanstalkd_start(struct process *process)
@@ -240,11 +249,12 @@ bool beanstalkd_start(struct process *process)
     if (!process_find("beanstalkd", path))
         return false;
     process_init(process, "beanstalkd");
-    process->port = free_port();
+    process->port = process_free_port();
     snprintf(port, sizeof(port), "%d", process->port);
     char host[] = "127.0.0.1", l[] = "-l", p[] = "-p", b[] = "-b", f[] = "-f", always[] = "0";
-    spawn(process, (char *[]){path, l, host, p, port, b, process->directory, f, always, NULL});
-    wait_for_port(process);
+    process_spawn(process,
+                  (char *[]){path, l, host, p, port, b, process->directory, f, always, NULL});
+    process_await_port(process);
     return true;
 }
 
@@ -270,7 +280,7 @@ bool redis_start(struct process *process)
     if (!process_find("redis-server", path))
         return false;
     process_init(process, "redis");
-    process->port = free_port();
+    process->port = process_free_port();
     snprintf(port, sizeof(port), "%d", process->port);
     args[count++] = path;
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
@@ -279,25 +289,33 @@ bool redis_start(struct process *process)
     }
     args[count++] = port;
     args[count] = NULL;
-    spawn(process, args);
-    wait_for_port(process);
+    process_spawn(process, args);
+    process_await_port(process);
+    return true;
+}
+
+bool node_start(struct process *process, const char *package, const char *argument)
+{
+    char node[PROCESS_PATH_SIZE], script[PROCESS_PATH_SIZE], copy[512];
+    if (!process_find("node", node))
+        return false;
+    snprintf(script, sizeof(script), BENCH_SOURCE "/peers/%s/node_modules/%s", package, package);
+    if (access(script, R_OK) != 0) {
+        printf("  %s is not installed (scripts/deps bench): not measured\n", package);
+        return false;
+    }
+    snprintf(script, sizeof(script), BENCH_SOURCE "/peers/%s/lifecycle.js", package);
+    snprintf(copy, sizeof(copy), "%s", argument);
+    process_init(process, package);
+    process_spawn(process, (char *[]){node, script, copy, NULL});
     return true;
 }
 
 bool bullmq_start(struct process *process, int redis_port)
 {
-    char node[PROCESS_PATH_SIZE], port[16];
-    char script[] = BENCH_SOURCE "/peers/bullmq/lifecycle.js";
-    if (!process_find("node", node))
-        return false;
-    if (access(BENCH_SOURCE "/peers/bullmq/node_modules/bullmq", R_OK) != 0) {
-        printf("  bullmq is not installed (scripts/deps bench): not measured\n");
-        return false;
-    }
-    process_init(process, "bullmq");
+    char port[16];
     snprintf(port, sizeof(port), "%d", redis_port);
-    spawn(process, (char *[]){node, script, port, NULL});
-    return true;
+    return node_start(process, "bullmq", port);
 }
 
 /* ---- programs that end by themselves ----------------------------------------------------------
@@ -306,7 +324,7 @@ bool bullmq_start(struct process *process, int redis_port)
 void process_run(struct process *process, const char *name, const char **args)
 {
     process_init(process, name);
-    spawn(process, (char *const *)(uintptr_t)args);
+    process_spawn(process, (char *const *)(uintptr_t)args);
 }
 
 void lazaret_run(struct process *process, const char *name, const char **args)
@@ -320,24 +338,65 @@ void lazaret_run(struct process *process, const char *name, const char **args)
     args[0] = NULL;
 }
 
+/* struct ticks: what the system says of a process that runs, or has ended and was not reaped. */
+struct ticks {
+    int parent;
+    unsigned long user, kernel;
+    long user_waited, kernel_waited; /* by those that it waited for */
+};
+
+static bool ticks_read(int pid, struct ticks *out)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    size_t len = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[len] = '\0';
+    const char *rest = strrchr(text, ')'); /* the name before it may have anything in it */
+    return rest && sscanf(rest + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld",
+                          &out->parent, &out->user, &out->kernel, &out->user_waited,
+                          &out->kernel_waited) == 5;
+}
+
 /* read_cpu reads what a process that has ended and was not reaped has used of the processors. */
 static void read_cpu(const struct process *process, struct process_usage *out)
 {
-    char path[64], text[1024];
-    unsigned long user = 0, kernel = 0;
-    long user_waited = 0, kernel_waited = 0;
-    double ticks = (double)sysconf(_SC_CLK_TCK);
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process->pid);
-    FILE *file = fopen(path, "r");
-    size_t len = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-    text[len] = '\0';
-    const char *rest = strrchr(text, ')'); /* the name before it may have anything in it */
-    if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld",
-                        &user, &kernel, &user_waited, &kernel_waited) != 4)
-        bench_die("%s cannot be read", path);
-    fclose(file);
-    out->own_seconds = (double)(user + kernel) / ticks;
-    out->commands_seconds = (double)(user_waited + kernel_waited) / ticks;
+    struct ticks ticks;
+    double second = (double)sysconf(_SC_CLK_TCK);
+    if (!ticks_read(process->pid, &ticks))
+        bench_die("what %s used of the processors cannot be read", process->name);
+    out->own_seconds = (double)(ticks.user + ticks.kernel) / second;
+    out->commands_seconds = (double)(ticks.user_waited + ticks.kernel_waited) / second;
+}
+
+/* family_ticks adds up what the children of `parent`, and theirs, use. */
+static double family_ticks(int parent)
+{
+    double sum = 0;
+    DIR *all = opendir("/proc");
+    for (struct dirent *entry; all && (entry = readdir(all));) {
+        struct ticks ticks;
+        int pid = (int)strtol(entry->d_name, NULL, 10);
+        if (pid <= 0 || !ticks_read(pid, &ticks) || ticks.parent != parent)
+            continue;
+        sum += (double)(ticks.user + ticks.kernel) +
+               (double)(ticks.user_waited + ticks.kernel_waited) + family_ticks(pid);
+    }
+    if (all)
+        closedir(all);
+    return sum;
+}
+
+int64_t process_family_cpu_ns(const struct process *process)
+{
+    struct ticks own;
+    if (!ticks_read(process->pid, &own))
+        return 0;
+    double sum = (double)(own.user + own.kernel) + (double)(own.user_waited + own.kernel_waited) +
+                 family_ticks(process->pid);
+    return (int64_t)(sum * 1e9 / (double)sysconf(_SC_CLK_TCK));
 }
 
 /* reaped lets go of a process that is no more. */
@@ -382,7 +441,7 @@ void process_stop(struct process *process)
         return;
     close(process->in);
     process->in = -1;
-    kill(process->pid, SIGTERM);
+    kill(process->pid, process->stop_signal ? process->stop_signal : SIGTERM);
     for (int waited = 0; waited < STOP_MS && process_alive(process); waited += 5)
         poll(NULL, 0, 5);
     if (process_alive(process)) {

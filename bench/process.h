@@ -15,18 +15,37 @@ struct process {
     int port;      /* that it listens on */
     int in, out;   /* its standard input and output; -1: none */
     int64_t started_ns;
+    uid_t uid; /* whom it runs as; 0: as this one */
+    gid_t gid;
+    int stop_signal; /* 0: SIGTERM */
     char directory[PROCESS_PATH_SIZE];
 };
 
 /* The servers.  Each returns false, having said why, when the program is not installed; trouble
  * with one that is there ends the bench. */
 bool lazaret_start(struct process *process);
+/* lazaret_start_with starts one by another name, with flags of `serve`; the last of them is NULL.
+ */
+void lazaret_start_with(struct process *process, const char *name, const char *const *flags);
 void lazaret_serve(struct process *process, const char *config); /* the text of its file */
 bool beanstalkd_start(struct process *process); /* with a log that is synced for every put */
 bool redis_start(struct process *process);      /* with a log that is synced before every answer */
 
 /* bullmq_start starts the other half of the lifecycle's peer, on the Redis of that port. */
 bool bullmq_start(struct process *process, int redis_port);
+
+/* node_start starts the script `lifecycle.js` of bench/peers/PACKAGE with one argument. */
+bool node_start(struct process *process, const char *package, const char *argument);
+
+/* ---- for other servers: see servers.h ----------------------------------------------------------
+ */
+
+/* process_init makes its directory; process_spawn starts it there, with its standard input and
+ * output in our hands; process_await_port returns when it accepts connections. */
+void process_init(struct process *process, const char *name);
+void process_spawn(struct process *process, char *const args[]);
+void process_await_port(const struct process *process);
+int process_free_port(void);
 
 /* ---- programs that end by themselves ----------------------------------------------------------
  */
@@ -71,8 +90,9 @@ void process_line(struct process *process, char *out, size_t size);
  */
 void process_stop(struct process *process);
 
-int64_t process_cpu_ns(const struct process *process);    /* what it has used of the processors */
-int64_t process_rss_bytes(const struct process *process); /* what it holds in memory */
+int64_t process_cpu_ns(const struct process *process); /* what it has used of the processors */
+int64_t process_family_cpu_ns(const struct process *process); /* with those that it started */
+int64_t process_rss_bytes(const struct process *process);     /* what it holds in memory */
 
 /* process_end_all is for a signal handler: it kills whatever is running and waits for nothing. */
 void process_end_all(void);

@@ -124,6 +124,12 @@ const char *scratch_folder(const char *name)
     return path;
 }
 
+void scratch_open_to_others(void)
+{
+    if (chmod(scratch_directory, 0711) != 0)
+        bench_die("%s: %s", scratch_directory, strerror(errno));
+}
+
 void scratch_folder_remove(const char *name)
 {
     char path[PATH_SIZE + 64];

@@ -32,15 +32,16 @@ extern "C" {
 
 enum lz_status {
     LZ_OK = 0,
-    LZ_INVALID,    /* bad input: the message names the field and what is wrong with it */
-    LZ_NOT_FOUND,  /* what was named does not exist */
-    LZ_CONFLICT,   /* it exists, but is not in a state that allows this */
-    LZ_REFUSED,    /* a policy or an authorization says no */
-    LZ_LIMIT,      /* a limit is reached: try again later */
-    LZ_LEASE_LOST, /* the lease is unknown or has ended: stop, and change nothing */
-    LZ_NO_MEMORY,  /* an allocation failed */
-    LZ_STORE,      /* the store cannot be read or written: nothing was changed */
-    LZ_BUSY,       /* another process owns the data directory */
+    LZ_INVALID,     /* bad input: the message names the field and what is wrong with it */
+    LZ_NOT_FOUND,   /* what was named does not exist */
+    LZ_CONFLICT,    /* it exists, but is not in a state that allows this */
+    LZ_REFUSED,     /* a policy or an authorization says no */
+    LZ_LIMIT,       /* a limit is reached: try again later */
+    LZ_LEASE_LOST,  /* the lease is unknown or has ended: stop, and change nothing */
+    LZ_NO_MEMORY,   /* an allocation failed */
+    LZ_STORE,       /* the store cannot be read or written: nothing was changed */
+    LZ_BUSY,        /* another process owns the data directory */
+    LZ_UNAVAILABLE, /* another server cannot be reached, or did not answer: try again later */
 };
 
 /* struct lz_error: one sentence that a person can act on. */
@@ -244,6 +245,96 @@ LZ_API enum lz_status lz_tasks_idle(struct lz_tasks *tasks, uint32_t timeout_ms,
 LZ_API void lz_tasks_stop(struct lz_tasks *tasks, uint32_t grace_ms);
 /* lz_tasks_free stops (without grace) and frees.  NULL is fine. */
 LZ_API void lz_tasks_free(struct lz_tasks *tasks);
+
+/* ---- publishing dead letters on NATS --------------------------------------------------------- */
+
+/* A publisher needs no data directory: it puts dead letters of this program onto the stream of a
+ * NATS server (JetStream, subjects dlq.>), from which a Lazaret server, or whoever else reads the
+ * swarm's letters, takes them.
+ *
+ *     struct lz_publisher *publisher;
+ *     struct lz_publisher_options nats = {.url = "nats://127.0.0.1:4222", .source = "dispatch"};
+ *     if (lz_publisher_open(&nats, &publisher, &error) != LZ_OK)
+ *         die(error.text);
+ *     struct lz_publish_options letter = {.original_subject = "swarm.task.request",
+ *                                         .original_payload = task, .original_payload_len = len,
+ *                                         .reason = "no_capable_agent", .recoverable = 1};
+ *     lz_publish(publisher, &letter, NULL, &error);
+ *
+ * A publisher is used by one thread at a time.  It connects again by itself after an outage. */
+struct lz_publisher;
+
+/* struct lz_publisher_options: `{0}` but for `source` is the default for each. */
+struct lz_publisher_options {
+    const char *source; /* required: who publishes, such as "dispatch" or "warren" */
+    const char *url;    /* nats://HOST:PORT or tls://HOST:PORT, several with commas between;
+                           NULL: nats://127.0.0.1:4222 */
+    const char *user;   /* credentials, of one kind: a user with a password, */
+    const char *password;
+    const char *token;    /* a token, */
+    const char *creds;    /* a credentials file (JWT and seed), */
+    const char *nkey;     /* or a file with the seed of an nkey */
+    const char *tls_ca;   /* PEM: the authorities to trust; NULL: those of the system */
+    const char *tls_cert; /* PEM: the certificate to show, with `tls_key` */
+    const char *tls_key;
+    uint32_t timeout_ms; /* for one publish, waiting for a connection included; 0: 5 s */
+    int patient;         /* open although no server can be reached: publishes fail until one can */
+};
+
+/* lz_publisher_open connects.  LZ_UNAVAILABLE: no server can be reached, or TLS does not come
+ * about. LZ_REFUSED: the server does not accept the credentials.  LZ_INVALID: the URL or a file is
+ * wrong.
+ */
+LZ_API enum lz_status lz_publisher_open(const struct lz_publisher_options *options,
+                                        struct lz_publisher **out, struct lz_error *error);
+/* lz_publisher_close: NULL is fine. */
+LZ_API void lz_publisher_close(struct lz_publisher *publisher);
+
+/* struct lz_attempt: one run that failed. */
+struct lz_attempt {
+    uint32_t attempt;           /* 1 is the first */
+    int64_t attempted_at_us;    /* microseconds since 1970; 0: not known */
+    const char *agent;          /* NULL: "" */
+    const char *failure_reason; /* NULL: "" */
+};
+
+/* struct lz_publish_options: a dead letter.  original_subject, original_payload and reason are
+ * required. */
+struct lz_publish_options {
+    const char *original_subject; /* where the payload goes when it is replayed: no wildcards */
+    /* original_payload: any bytes, up to 1 MiB.  JSON is published byte for byte, but for white
+     * space around it.  Other UTF-8 is published as a JSON string, and any other bytes as a string
+     * of base64: a member payload_encoding, "text" or "base64", then follows the letter's fields,
+     * by which Lazaret replays exactly these bytes. */
+    const void *original_payload;
+    size_t original_payload_len;
+    const char *reason;        /* "no_capable_agent", "agent_crashed", ..., or a word of your own */
+    const char *reason_detail; /* a sentence for people; NULL: none */
+    uint32_t retry_count;      /* runs that were made; at most 60000 */
+    uint32_t max_retries;      /* runs that were allowed; likewise */
+    const struct lz_attempt *retry_history; /* oldest first */
+    size_t retry_history_count;
+    int recoverable;      /* a machine may replay it */
+    const char *dlq_id;   /* a UUID; NULL: one is made */
+    int64_t failed_at_us; /* microseconds since 1970; 0: now */
+};
+
+struct lz_published {
+    char dlq_id[40];
+    char subject[128]; /* that it was published under, by its reason */
+    int duplicate;     /* the stream had a letter with this dlq_id already */
+};
+
+/* lz_publish publishes one dead letter and waits until the stream has it: LZ_OK says that it is
+ * stored there.
+ *
+ * LZ_UNAVAILABLE: there is no connection, no stream takes it, or no acknowledgement came in time;
+ * in the last case the stream may have it.  Publish again with the dlq_id in `out`, which is filled
+ * on failure, too, unless the letter itself was wrong (LZ_INVALID): the same dlq_id is stored once.
+ * LZ_REFUSED: the server does not let this user publish it.  `out` may be NULL. */
+LZ_API enum lz_status lz_publish(struct lz_publisher *publisher,
+                                 const struct lz_publish_options *options, struct lz_published *out,
+                                 struct lz_error *error);
 
 #ifdef __cplusplus
 }

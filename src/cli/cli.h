@@ -54,6 +54,7 @@ int cmd_escalate(struct cli *cli);
 int cmd_restore(struct cli *cli);
 int cmd_export(struct cli *cli);
 int cmd_import(struct cli *cli);
+int cmd_publish(struct cli *cli);
 int cmd_purge(struct cli *cli);
 int cmd_clear(struct cli *cli);
 int cmd_policy_list(struct cli *cli);

@@ -36,7 +36,7 @@
         .why = NULL                                                                                \
     }
 
-#define POLICIES "default receipts dispatch governed map background post-adjudication"
+#define POLICIES "default receipts dispatch governed map background post-adjudication replay"
 #define CLASSES                                                                                    \
     "timeout unavailable server_error network congestion rate_limited crashed unknown "            \
     "permission_denied policy_violation invalid_input malformed_payload forbidden_tool "           \
@@ -169,6 +169,46 @@ static const struct cli_example recover_examples[] = {
      "lazaret dlq recover --to https://asyncgate.example.org --mcp"},
     {"The file of another machine, as soon as the endpoint answers.",
      "lazaret dlq recover --file receipts.json --to https://hooks.example.org/receipts --wait"},
+    END_EXAMPLES};
+
+/* Where NATS is, and who asks: of serve and dlq publish. */
+#define NATS_FLAGS(HELP)                                                                           \
+    VALUE("nats", "URL", HELP),                                                                    \
+        PATH("nats-creds", "FILE", HINT_FILE, "a credentials file of NATS: a JWT and its seed"),   \
+        PATH("nats-nkey", "FILE", HINT_FILE, "a file with the seed of an nkey"),                   \
+        VALUE("nats-user", "NAME", "a user of NATS, with --nats-password-file"),                   \
+        PATH("nats-password-file", "FILE", HINT_FILE, "the user's password, on one line"),         \
+        PATH("nats-token-file", "FILE", HINT_FILE, "a token for NATS, on one line"),               \
+        PATH("nats-tls-ca", "FILE", HINT_FILE,                                                     \
+             "the authorities that TLS with NATS trusts, as PEM (default: the system's)"),         \
+        PATH("nats-tls-cert", "FILE", HINT_FILE, "the certificate to show to NATS, as PEM"),       \
+        PATH("nats-tls-key", "FILE", HINT_FILE, "its private key, as PEM")
+
+static const struct cli_flag publish_flags[] = {
+    NATS_FLAGS("the NATS servers: nats://HOST:PORT or tls://HOST:PORT, several with commas between "
+               "(default $NATS_URL)"),
+    VALUE("subject", "SUBJECT",
+          "the subject that the payload was meant for, and is replayed to (required)"),
+    OFFER("reason", "REASON", REASONS, "why it is dead; decides the subject it goes to (required)"),
+    VALUE("detail", "TEXT", "why, in a sentence for people"),
+    VALUE("source", "NAME", "who gave it up (default cli)"),
+    VALUE("retry-count", "N", "how often it was tried (default: the entries of --history)"),
+    VALUE("max-retries", "N", "how often it might have been (default: the same)"),
+    PATH("history", "FILE", HINT_FILE,
+         "the attempts: a JSON array of {attempt, attempted_at, agent, failure_reason}"),
+    SWITCH("not-recoverable", "no machine may replay it: a person has to look at it"),
+    VALUE("dlq-id", "UUID", "the letter's id; the same id is stored once (default: a new one)"),
+    VALUE("failed-at", "TIME", "when it died (RFC 3339; default: now)"),
+    VALUE("timeout", "SPAN", "how long to wait for the stream to have it (default 5s)"),
+    END_FLAGS};
+
+static const struct cli_example publish_examples[] = {
+    {"Give a task up that nobody can do, and print the letter's id.",
+     "lazaret dlq publish --nats nats://127.0.0.1:4222 --subject swarm.task.request --reason "
+     "no_capable_agent --detail 'nobody can research' task.json"},
+    {"From another program, with its attempts; $NATS_URL says where NATS is.",
+     "make-task | lazaret dlq publish --subject swarm.task.request --reason agent_crashed "
+     "--history attempts.json -"},
     END_EXAMPLES};
 
 static const struct cli_flag map_flags[] = {
@@ -339,7 +379,14 @@ static const struct cli_example discard_examples[] = {
 
 static const struct cli_flag serve_flags[] = {
     VALUE("listen", "HOST:PORT", "where the API is (default 127.0.0.1:8700; port 0: any free one)"),
-    VALUE("store", "sqlite:PATH", "the store's file (default DIR/lazaret.db)"),
+    VALUE("store", "STORE",
+          "sqlite:PATH, a file (default DIR/lazaret.db), or postgres://USER@HOST/DATABASE, which "
+          "many servers may share"),
+    SWITCH("postgres-pooled",
+           "PostgreSQL is reached through a pooler in transaction mode, such as pgbouncer"),
+    VALUE("server-name", "NAME",
+          "what this server is called among those of one store (default: the host and the data "
+          "directory)"),
     PATH("tokens", "FILE", HINT_FILE, "who may ask (default DIR/tokens.json; see \"token\")"),
     PATH("tls-cert", "FILE", HINT_FILE, "the certificate for TLS, with its chain, as PEM"),
     PATH("tls-key", "FILE", HINT_FILE, "its private key, as PEM"),
@@ -348,6 +395,15 @@ static const struct cli_flag serve_flags[] = {
          "the file that mirrors dead receipts (default DIR/dlq/receipts.json)"),
     SWITCH("metrics", "answer /metrics (the default)"),
     SWITCH("no-metrics", "do not"),
+    NATS_FLAGS("take dead letters in from the stream DLQ of these NATS servers, publish own ones "
+               "there, and replay: nats://HOST:PORT or tls://HOST:PORT, several with commas "
+               "between"),
+    VALUE("scan-interval", "SPAN",
+          "look so often for letters that a machine may replay, and replay them (default 5m with "
+          "--nats, else never)"),
+    VALUE("slack-webhook", "URL|@FILE",
+          "tell a Slack channel of dead letters: the first of a group at once, then digests"),
+    VALUE("alert-webhook", "URL|@FILE", "tell any other endpoint likewise, as JSON"),
     END_FLAGS};
 
 static const struct cli_example serve_examples[] = {
@@ -730,6 +786,22 @@ const struct cli_command cli_commands[] = {
      .flags = recover_flags,
      .examples = recover_examples,
      .run = cmd_recover},
+    {.name = "dlq publish",
+     .operands = "--subject SUBJECT --reason REASON [FILE|-]",
+     .summary = "publish a dead letter on NATS",
+     .about = "Publishes what could not be done onto the stream DLQ, from which a server with "
+              "--nats, or another reader of the swarm's letters, takes it. FILE is the payload, "
+              "byte for byte (default: standard input). The letter goes to the subject of its "
+              "reason, such as dlq.task.unassignable. No data directory and no Lazaret server is "
+              "needed.\n\n"
+              "Prints the letter's id when the stream has it. When no answer came, publish again "
+              "with --dlq-id and the id that was said: it is stored once. The exit code is 5 when "
+              "NATS or its stream cannot be reached, 4 when it refuses who asks.",
+     .flags = publish_flags,
+     .examples = publish_examples,
+     .operands_max = 1,
+     .hint = HINT_FILE,
+     .run = cmd_publish},
     {.name = "dlq purge",
      .operands = "--older-than-days N",
      .summary = "remove old letters for good",

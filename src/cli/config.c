@@ -45,6 +45,21 @@ static const struct config_key keys[] = {
     {"deliveries", "request_seconds", KIND_SECONDS, 0.01, 86400, AT(deliveries_request)},
     {"deliveries", "receipts_file", KIND_TEXT, 0, 0, AT(receipts_file)},
     {"deliveries", "allow", KIND_OWN, 0, 0, OWN(targets, config_allow_read)},
+    {NULL, "store", KIND_LINE, 0, 0, AT(store)},
+    {"postgres", "pooled", KIND_FLAG, 0, 0, AT(postgres_pooled)},
+    {NULL, "server_name", KIND_LINE, 0, 0, AT(server_name)},
+    {"scanner", "interval_seconds", KIND_SECONDS, 0.1, 86400, AT(scan_interval)},
+    {"alerts", "slack_webhook", KIND_LINE, 0, 0, AT(slack_webhook)},
+    {"alerts", "webhook", KIND_LINE, 0, 0, AT(alert_webhook)},
+    {"nats", "url", KIND_LINE, 0, 0, AT(nats.url)},
+    {"nats", "creds", KIND_TEXT, 0, 0, AT(nats.creds)},
+    {"nats", "nkey", KIND_TEXT, 0, 0, AT(nats.nkey)},
+    {"nats", "user", KIND_LINE, 0, 0, AT(nats.user)},
+    {"nats", "password_file", KIND_TEXT, 0, 0, AT(nats.password_file)},
+    {"nats", "token_file", KIND_TEXT, 0, 0, AT(nats.token_file)},
+    {"nats", "tls_ca", KIND_TEXT, 0, 0, AT(nats.tls_ca)},
+    {"nats", "tls_cert", KIND_TEXT, 0, 0, AT(nats.tls_cert)},
+    {"nats", "tls_key", KIND_TEXT, 0, 0, AT(nats.tls_key)},
     {NULL, "targets", KIND_OWN, 0, 0, 0, config_targets_read}, /* the whole struct */
 #undef AT
 #undef OWN

@@ -38,6 +38,29 @@
  *       allow:                     hosts, addresses and networks that a job may name (target.h)
  *         - hooks.example.org
  *
+ *     store: postgres://…          or sqlite:PATH; what many servers share
+ *     postgres:
+ *       pooled: false              a pooler stands between, in transaction mode
+ *     server_name: a               what this server is called among those of one store
+ *     scanner:
+ *       interval_seconds: 300      between two looks for letters that a machine may replay
+ *     alerts:
+ *       slack_webhook: URL         or @PATH, a file with it
+ *       webhook: URL               likewise
+ *
+ * What `serve` and `dlq publish` read:
+ *
+ *     nats:
+ *       url: nats://127.0.0.1:4222 or tls://…; several with commas between
+ *       creds: PATH                credentials of one kind: a file of JWT and seed,
+ *       nkey: PATH                 the seed of an nkey,
+ *       user: NAME                 a user
+ *       password_file: PATH        with a password,
+ *       token_file: PATH           or a token
+ *       tls_ca: PATH               PEM: the authorities to trust
+ *       tls_cert: PATH             PEM: what to show
+ *       tls_key: PATH
+ *
  * What `serve` and `send` read:
  *
  *     targets:
@@ -71,6 +94,13 @@
 
 struct target_config; /* config_targets.c: where a target's token and secret are */
 
+/* struct config_nats: where NATS is, and who asks.  NULL: nothing is said. */
+struct config_nats {
+    const char *url;
+    const char *creds, *nkey, *user, *password_file, *token_file;
+    const char *tls_ca, *tls_cert, *tls_key;
+};
+
 struct config {
     const char *path;      /* of the file that was read; NULL: none */
     int64_t live_jobs_max; /* 0: the engine's default */
@@ -86,6 +116,12 @@ struct config {
     struct http_limits http;               /* 0: the default of http.h */
     int64_t http_threads;                  /* 0: the program chooses */
     struct span drain;                     /* how long a drain may take */
+    const char *store;                     /* sqlite:PATH or postgres://... */
+    bool postgres_pooled;                  /* through a pooler in transaction mode */
+    const char *server_name;
+    struct span scan_interval;                 /* 0: nothing is said */
+    const char *slack_webhook, *alert_webhook; /* a URL, or "@" and a file that has it */
+    struct config_nats nats;                   /* also for `dlq publish` */
 
     /* Deliveries.  0: the default of bridge/wire.h. */
     unsigned deliveries_parallel, deliveries_per_host;

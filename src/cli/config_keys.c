@@ -109,6 +109,15 @@ static bool is_address(const char *text)
     return port <= 65535 && (bracketed || !memchr(text, ':', (size_t)(colon - text)));
 }
 
+/* is_line says whether it is a text without control characters. */
+static bool is_line(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.ptr[i] < ' ' || text.ptr[i] == '\x7f')
+            return false;
+    return text.len > 0;
+}
+
 static enum status set_text(const struct config_key *key, const char *place, struct json value,
                             const char **member, const struct reading *reading)
 {
@@ -122,6 +131,8 @@ static enum status set_text(const struct config_key *key, const char *place, str
     bool usable = text.len > 0 && !memchr(text.ptr, 0, text.len);
     if (key->kind == KIND_ADDRESS && !(usable && is_address(text.ptr)))
         return config_wrong(place, "HOST:PORT", value, reading->err);
+    if (key->kind == KIND_LINE && !is_line(text))
+        return err_set(reading->err, STATUS_INVALID, "%s: must be a text in one line", place);
     if (!usable)
         return config_wrong(place, "the name of a file", value, reading->err);
     *member = text.ptr;
@@ -142,6 +153,7 @@ static enum status set_key(const struct reading *reading, const struct config_ke
         return set_flag(place, value, member, reading->err);
     case KIND_TEXT:
     case KIND_ADDRESS:
+    case KIND_LINE:
         return set_text(key, place, value, member, reading);
     default:
         return set_number(key, place, value, member, reading->err);

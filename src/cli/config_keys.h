@@ -23,6 +23,7 @@ enum config_kind {
     KIND_FLAG,       /* bool */
     KIND_TEXT,       /* const char *: the name of a file */
     KIND_ADDRESS,    /* const char *: HOST:PORT */
+    KIND_LINE,       /* const char *: any text in one line; no sentence repeats it */
     KIND_OWN,        /* what `own` makes of it */
 };
 

@@ -23,6 +23,7 @@
 #include "cli/file.h"
 #include "cli/runlink.h"
 #include "cli/say.h"
+#include "cli/swarm.h"
 #include "core/delivery.h"
 #include "crew/loop.h"
 
@@ -41,6 +42,8 @@ struct serving {
     struct link link;
     struct office *office;             /* makes the deliveries */
     struct receiptfile_keeper *keeper; /* of receipts.json */
+    struct swarm swarm;                /* NATS, the scanner, alerts */
+    char worker[160];                  /* who makes the deliveries */
     struct buf certificate, key;
     char url[SERVER_URL_SIZE];
 };
@@ -55,23 +58,38 @@ static const char *value(const struct cli *cli, const char *flag, const char *co
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static bool is_postgres(const char *store)
+{
+    return store &&
+           (strncmp(store, "postgres://", 11) == 0 || strncmp(store, "postgresql://", 13) == 0);
+}
+
 /* own takes the directory.  A process that ends soon is waited for; another server is not. */
 static int own(struct cli *cli, struct serving *serving)
 {
     const struct config *config = &cli->config;
-    const char *store = args_value(&cli->args, "store");
+    const char *store = value(cli, "store", config->store, NULL);
+    bool shared = is_postgres(store);
     struct err err = {0};
     if (config_targets_load(&cli->config, &cli->arena, &err))
         return say_error(CLI_USAGE, "%s", err.text);
-    if (store && (strncmp(store, "sqlite:", 7) != 0 || !store[7]))
-        return say_error(CLI_USAGE, "--store: must be sqlite:PATH, not \"%s\"", store);
+    if (store && !shared && (strncmp(store, "sqlite:", 7) != 0 || !store[7]))
+        return say_error(CLI_USAGE, "--store: must be sqlite:PATH or postgres://..., not \"%s\"",
+                         store);
+    int code = swarm_read(cli, shared, &serving->swarm);
+    if (code)
+        return code;
     serving->meter = meter_new();
     if (!serving->meter)
         return say_no_memory();
     struct owner_config owner = {
         .station = {.data = args_value(&cli->args, "data"),
-                    .store = store ? store + 7 : NULL,
-                    .engine = {.live_max = (size_t)config->live_jobs_max,
+                    .store = store && !shared ? store + 7 : NULL,
+                    .postgres = shared ? store : NULL,
+                    .postgres_pooled =
+                        config->postgres_pooled || args_has(&cli->args, "postgres-pooled"),
+                    .engine = {.server = slice_of(shared ? serving->swarm.name : ""),
+                               .live_max = (size_t)config->live_jobs_max,
                                .retention = {.done = config->keep_done,
                                              .recovered = config->keep_recovered,
                                              .discarded = config->keep_discarded}}},
@@ -79,6 +97,8 @@ static int own(struct cli *cli, struct serving *serving)
         .meter = serving->meter,
         .targets = &config->targets,
         .no_metrics = args_has(&cli->args, "no-metrics"),
+        .outside = swarm_expose,
+        .outside_ctx = &serving->swarm,
         .streams = true};
     enum status status = owner_open(&owner, &serving->owner, &err);
     if (status == STATUS_BUSY && !strstr(err.text, "(serve")) {
@@ -173,11 +193,14 @@ static int open_deliveries(struct cli *cli, struct serving *serving)
     const char *path = endpoint_receipts(cli, &code);
     if (!path)
         return code;
-    serving->own = (struct ownlink){owner_api(serving->owner), "worker:" DELIVERY_QUEUE};
+    /* Servers that share a store make deliveries side by side: each cuts off only its own. */
+    snprintf(serving->worker, sizeof(serving->worker), "worker:%s%s%s", DELIVERY_QUEUE,
+             serving->swarm.shared ? "@" : "", serving->swarm.shared ? serving->swarm.name : "");
+    serving->own = (struct ownlink){owner_api(serving->owner), serving->worker};
     serving->link = runlink_own(&serving->own);
     struct office_config office = {.link = &serving->link,
                                    .targets = &config->targets,
-                                   .worker_id = DELIVERY_QUEUE,
+                                   .worker_id = serving->worker + strlen("worker:"),
                                    .parallel = config->deliveries_parallel,
                                    .host_parallel = config->deliveries_per_host};
     enum status status = office_open(&office, &serving->office, &err);
@@ -226,12 +249,14 @@ static int start(struct cli *cli, struct serving *serving)
         status = station_describe(owner_station(serving->owner), what, &err);
     if (status)
         return say_error(status == STATUS_INVALID ? CLI_USAGE : CLI_STORE, "%s", err.text);
-    return open_deliveries(cli, serving);
+    code = open_deliveries(cli, serving);
+    return code ? code : swarm_open(cli, owner_engine(serving->owner), &serving->swarm);
 }
 
 static void stop(struct serving *serving)
 {
     server_stop(serving->server);
+    swarm_close(&serving->swarm);
     office_close(serving->office);
     receiptfile_release(serving->keeper);
     accesslog_close(serving->accesslog);
@@ -291,6 +316,7 @@ int cmd_serve(struct cli *cli)
         wait_for_end(&signals, &serving);
         supervisor_notify("STOPPING=1\nSTATUS=finishing what was accepted\n");
         struct span began = loop_now();
+        swarm_drain(&serving.swarm);
         server_drain(serving.server, cli->config.drain);
         struct span left = {cli->config.drain.us - (loop_now().us - began.us)};
         office_drain(serving.office, left.us > 0 ? left : (struct span){0});

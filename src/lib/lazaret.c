@@ -53,6 +53,7 @@ const char *lz_status_name(enum lz_status status)
         [LZ_NO_MEMORY] = "no_memory",
         [LZ_STORE] = "store",
         [LZ_BUSY] = "busy",
+        [LZ_UNAVAILABLE] = "unavailable",
     };
     return (size_t)status < sizeof(names) / sizeof(names[0]) ? names[status] : "unknown";
 }

@@ -76,6 +76,16 @@ def test_json_with_tabs_is_a_config_too(lz, tmp_path):
     ("tls:\n  certificate: 5\n  key: k\n", "tls.certificate: must be the name of a file"),
     ("tls:\n  certificate: c\n", "tls: needs both, a certificate and a key"),
     ("tls:\n  key: k\n", "tls: needs both, a certificate and a key"),
+    ("nats:\n  uri: x\n", "unknown key nats.uri; did you mean nats.url?"),
+    ("nats:\n  url: 5\n", "nats.url: must be a text in one line"),
+    ("nats:\n  user: ''\n", "nats.user: must be a text in one line"),
+    ('{"nats": {"url": "nats://a\\nb"}}', "nats.url: must be a text in one line"),
+    ("nats:\n  creds: [a]\n", "nats.creds: must be the name of a file"),
+    ("nats: nats://127.0.0.1\n", "nats: must be a mapping"),
+    ("store: 5\n", "store: must be a text in one line"),
+    ("postgres:\n  pooled: maybe\n", "postgres.pooled: must be true or false"),
+    ("scanner:\n  interval_seconds: 0\n", "scanner.interval_seconds: must be a number from 0.1 to 86400, not 0"),
+    ("alerts:\n  slack: x\n", "unknown key alerts.slack"),
     ("redact: /inputs/card\n", "redact: must be a list of JSON pointers"),
     ("redact: [5]\n", "redact: must be a list of JSON pointers, not 5"),
     ("redact: [inputs/card]\n", "redact: "),
@@ -111,6 +121,25 @@ http:
   bytes_per_second_min: 1024
   threads: 2
   drain_seconds: 0
+store: postgres://lazaret@127.0.0.1/lazaret
+postgres:
+  pooled: true
+server_name: a
+scanner:
+  interval_seconds: 300
+alerts:
+  slack_webhook: "@/nonesuch/slack"
+  webhook: https://hooks.example.org/lazaret
+nats:
+  url: nats://127.0.0.1:4222,tls://[::1]
+  creds: /nonesuch/creds
+  nkey: /nonesuch/nkey
+  user: ada
+  password_file: /nonesuch/password
+  token_file: /nonesuch/token
+  tls_ca: /nonesuch/ca
+  tls_cert: /nonesuch/cert
+  tls_key: /nonesuch/key
 """))
     for text in ["redact:\n", "redact: []\n", "http:\n", "tls:\n"]:
         lz.ok("status", "--config", config(tmp_path, text))

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 
-import conftest
+import station
 import pytest
 from conftest import PATIENCE, PROGRAM, environment, wait_until
 
@@ -77,7 +77,7 @@ def passing(tmp_path, monkeypatch):
     script = tmp_path / "pass"
     script.write_text(PASS)
     script.chmod(0o755)
-    monkeypatch.setattr(conftest, "PROGRAM", str(script))
+    monkeypatch.setattr(station, "PROGRAM", str(script))
 
     def variables(fd):
         return {"env": {"PASS_FD": fd, "PASS_TO": os.path.abspath(PROGRAM)}, "pass_fds": [fd]}
@@ -120,7 +120,7 @@ def test_who_comes_while_the_server_restarts_is_answered_by_the_next(serve, list
 def test_what_is_no_listening_socket_is_refused(serve, passing, tmp_path):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
         variables = passing(datagrams.fileno())
-        done = subprocess.run([conftest.PROGRAM, "serve", "--data", str(tmp_path / "data")], capture_output=True, text=True,
+        done = subprocess.run([station.PROGRAM, "serve", "--data", str(tmp_path / "data")], capture_output=True, text=True,
                               env=environment(tmp_path, variables["env"]), pass_fds=variables["pass_fds"], timeout=PATIENCE)
     assert done.returncode == 2 and "listening stream socket" in done.stderr
 
