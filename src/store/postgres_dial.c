@@ -71,10 +71,13 @@ PGconn *pg_dial(const char *url, const char *timeout_seconds, char *reason, size
     return NULL;
 }
 
-/* What every session of ours is set to; behind a pooler every transaction. */
+/* What every session of ours is set to; behind a pooler every transaction.  A plan that was made
+ * while a table was small must not read all of it when it has grown: every table has the index that
+ * is needed. */
 #define SETTINGS(local)                                                                            \
     "SELECT set_config('idle_in_transaction_session_timeout', '10s', " local "),"                  \
     " set_config('lock_timeout', '15s', " local "), set_config('jit', 'off', " local "),"          \
+    " set_config('enable_seqscan', 'off', " local "),"                                             \
     " set_config('client_min_messages', 'warning', " local "),"                                    \
     " CASE WHEN current_setting('synchronous_commit') = 'off'"                                     \
     " THEN set_config('synchronous_commit', 'on', " local ") END"
