@@ -8,7 +8,7 @@
 #include "base/buf.h"
 
 #define REPORT_NAME_MAX 64
-#define REPORT_ENTRIES_MAX 256
+#define REPORT_ENTRIES_MAX 512
 
 enum goal_kind { GOAL_NONE, GOAL_AT_LEAST, GOAL_AT_MOST };
 

@@ -17,11 +17,41 @@ enum status members_fail(struct members *members, enum status status, const char
     return members->status = status;
 }
 
+void members_index_fill(struct members_index *index, struct json object)
+{
+    struct json_iter iter;
+    size_t n = 0;
+    index->object = (struct json){0};
+    json_iter_init(&iter, object);
+    while (n < MEMBERS_INDEXED_MAX && json_next(&iter, &index->keys[n], &index->values[n]))
+        n++;
+    index->count = n;
+    if (object.type == JSON_OBJECT && n < MEMBERS_INDEXED_MAX)
+        index->object = object;
+}
+
+bool members_get(const struct members *members, struct json object, const char *name,
+                 struct json *out)
+{
+    const struct members_index *index = members->index;
+    if (!index || !object.raw.ptr || index->object.raw.ptr != object.raw.ptr)
+        return json_get(object, name, out);
+    for (size_t i = index->count; i > 0; i--) { /* the last of duplicates */
+        if (json_string_is(index->keys[i - 1], name)) {
+            *out = index->values[i - 1];
+            return true;
+        }
+    }
+    *out = (struct json){0};
+    return false;
+}
+
 /* member finds a member that is there and not null. */
 static bool member(const struct members *members, struct json object, const char *name,
                    struct json *out)
 {
-    return members->status == STATUS_OK && json_get(object, name, out) && out->type != JSON_NULL;
+    return members->status == STATUS_OK && members_get(members, object, name, out) &&
+           out->type != JSON_NULL;
 }
 
 struct slice members_text(struct members *members, struct json object, const char *name, size_t max)

@@ -13,12 +13,29 @@
 #include "base/status.h"
 #include "base/time.h"
 
+#define MEMBERS_INDEXED_MAX 64
+
+/* struct members_index: the members of one object that many are read from, found once. */
+struct members_index {
+    struct json object; /* without bytes: none */
+    size_t count;
+    struct json keys[MEMBERS_INDEXED_MAX], values[MEMBERS_INDEXED_MAX];
+};
+
+/* members_index_fill finds them; of an object with more than there is room for, it finds none. */
+void members_index_fill(struct members_index *index, struct json object);
+
 /* struct members: a reader. */
 struct members {
-    struct arena *arena; /* for texts that need decoding */
-    struct err *err;     /* the sentence for `status` */
-    enum status status;  /* the first thing that was wrong */
+    struct arena *arena;               /* for texts that need decoding */
+    struct err *err;                   /* the sentence for `status` */
+    enum status status;                /* the first thing that was wrong */
+    const struct members_index *index; /* NULL: there is none */
 };
+
+/* members_get is json_get, by the index where that is the object's. */
+bool members_get(const struct members *members, struct json object, const char *name,
+                 struct json *out);
 
 /* members_fail keeps the first error and returns the reader's status. */
 enum status members_fail(struct members *members, enum status status, const char *format, ...)

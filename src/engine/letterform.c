@@ -149,7 +149,7 @@ static void take_payload(struct form *form)
     if (members->status != STATUS_OK)
         return;
     form->letter->foreign = true;
-    if (!json_get(form->object, "original_payload", &value)) {
+    if (!members_get(&form->members, form->object, "original_payload", &value)) {
         members_fail(members, STATUS_INVALID, "original_payload: is required");
         return;
     }
@@ -216,13 +216,13 @@ static void read_letter(struct form *form)
         take_envelope(form, envelope.raw);
     else
         take_payload(form);
-    if (form_has(form->object, "failure_history"))
+    if (form_has(form, "failure_history"))
         read_history(form, "failure_history", read_detail);
     else
         read_history(form, "retry_history", read_retry);
     read_state(form);
     letter->job.redrive_count = (uint16_t)form_count(form, form->object, "redrive_count", 0);
-    read_counts(form, form_has(form->object, "failure_count") ? "failure_count" : "retry_count");
+    read_counts(form, form_has(form, "failure_count") ? "failure_count" : "retry_count");
     if (letter->dlq_id.len == 0 || slice_is(letter->dlq_id, UUID_ZERO))
         letter->dlq_id = place_id(form, form->object.raw);
 }
@@ -271,7 +271,7 @@ static void read_item(struct form *form)
     letter->item_id = form_text(form, "item_id", ENVELOPE_ID_MAX);
     letter->source = SLICE("map");
     letter->original_subject = SLICE("jobs.map");
-    json_get(form->object, "item_data", &data);
+    members_get(&form->members, form->object, "item_data", &data);
     if (letter->item_id.len == 0)
         members_fail(&form->members, STATUS_INVALID, "item_id: is required");
     buf_init(&text, ENVELOPE_BODY_MAX);
@@ -342,10 +342,13 @@ static void form_init(struct form *form, const struct letterform_origin *origin,
                       struct arena *arena, struct import_item *item, struct err *err)
 {
     *item = (struct import_item){0};
-    *form = (struct form){.members = {.arena = arena, .err = err},
-                          .origin = origin,
-                          .item = item,
-                          .letter = &item->letter};
+    form->members = (struct members){.arena = arena, .err = err, .index = &form->index};
+    form->origin = origin;
+    form->object = (struct json){0};
+    form->index.object = (struct json){0};
+    form->item = item;
+    form->letter = &item->letter;
+    form->has_key = form->human_ack = false;
     failure_init(&form->last);
 }
 
@@ -368,12 +371,13 @@ enum status letterform_read(struct slice text, const struct letterform_origin *o
         err_prefix(err, "not JSON");
         return status;
     }
-    item->from_receipt = form_has(form.object, "receipt");
+    members_index_fill(&form.index, form.object);
+    item->from_receipt = form_has(&form, "receipt");
     if (item->from_receipt)
         read_receipt(&form);
-    else if (form_has(form.object, "original_subject") || form_has(form.object, "original_payload"))
+    else if (form_has(&form, "original_subject") || form_has(&form, "original_payload"))
         read_letter(&form);
-    else if (form_has(form.object, "item_id") || form_has(form.object, "item_data"))
+    else if (form_has(&form, "item_id") || form_has(&form, "item_data"))
         read_item(&form);
     else
         members_fail(&form.members, STATUS_INVALID,

@@ -13,10 +13,10 @@ void form_no_memory(struct form *form)
     members_fail(&form->members, STATUS_NO_MEMORY, "out of memory");
 }
 
-bool form_has(struct json object, const char *name)
+bool form_has(const struct form *form, const char *name)
 {
     struct json value;
-    return json_get(object, name, &value) && value.type != JSON_NULL;
+    return members_get(&form->members, form->object, name, &value) && value.type != JSON_NULL;
 }
 
 struct slice form_text(struct form *form, const char *name, size_t max)
@@ -58,10 +58,9 @@ static void read_safety(struct form *form)
 /* read_flags takes over what the sender judged, and completes it. */
 static void read_flags(struct form *form)
 {
-    struct json object = form->object;
     struct letter *letter = form->letter;
-    if (form_has(object, "recoverable") && !form_has(object, "reprocess_eligible") &&
-        !form_has(object, "manual_review_required")) {
+    if (form_has(form, "recoverable") && !form_has(form, "reprocess_eligible") &&
+        !form_has(form, "manual_review_required")) {
         letter->eligible = form_bool(form, "recoverable", false);
         letter->review = !letter->eligible;
     }

@@ -5,12 +5,14 @@
 #include "core/members.h"
 #include "engine/letterform.h"
 
-#define FORM_COUNT_MAX 60000 /* attempts: what fits a job's counters, with room for more of them   \
-                              */
+#define FORM_COUNT_MAX                                                                             \
+    60000 /* attempts: what fits a job's counters, with room for more of them                      \
+           */
 
 /* struct form: one letter while it is read. */
 struct form {
-    struct members members; /* what reads it; its arena is everybody's */
+    struct members members;     /* what reads it; its arena is everybody's */
+    struct members_index index; /* of `object` */
     const struct letterform_origin *origin;
     struct json object;
     struct import_item *item;
@@ -21,7 +23,7 @@ struct form {
 
 /* Readers of the letter's own members; form_instant and form_count of any object's. */
 void form_no_memory(struct form *form);
-bool form_has(struct json object, const char *name); /* it is there, and no null */
+bool form_has(const struct form *form, const char *name); /* it is there, and no null */
 struct slice form_text(struct form *form, const char *name, size_t max);
 bool form_bool(struct form *form, const char *name, bool fallback);
 struct instant form_instant(struct form *form, struct json object, const char *name);

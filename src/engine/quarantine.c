@@ -337,9 +337,28 @@ static enum status import_one(struct engine *engine, struct import_command *comm
     return status;
 }
 
+/* import_expect tells a store that has to wait for its answers what it will be asked. */
+static enum status import_expect(struct engine *engine, const struct import_command *command,
+                                 struct err *err)
+{
+    if (!engine->store->letter_expect || command->count < 2)
+        return STATUS_OK;
+    struct letter_wanted *wanted =
+        arena_array(command->command.arena, command->count, sizeof(*wanted));
+    if (!wanted)
+        return err_no_memory(err);
+    for (size_t i = 0; i < command->count; i++) {
+        const struct import_item *item = &command->items[i];
+        wanted[i].dlq_id = item->letter.dlq_id;
+        if (item->letter.foreign)
+            wanted[i].origin = replay_origin(item->letter.original_subject, item->body);
+    }
+    return engine->store->letter_expect(engine->store, wanted, command->count, err);
+}
+
 enum status import_apply(struct engine *engine, struct import_command *command)
 {
-    enum status status = STATUS_OK;
+    enum status status = import_expect(engine, command, &command->command.err);
     for (size_t i = 0; !status && i < command->count; i++)
         status = import_one(engine, command, &command->items[i], &command->command.err);
     return status ? status

@@ -174,6 +174,7 @@ static const struct store functions = {
     .letter_put = postgres_letter_put,
     .letter_get = postgres_letter_get,
     .letter_by_job = postgres_letter_by_job,
+    .letter_expect = postgres_letter_expect,
     .letter_by_origin = postgres_letter_by_origin,
     .letter_list = postgres_letter_list,
     .letter_like = postgres_letter_like,
@@ -228,7 +229,12 @@ static enum status tables_open(struct postgres_store *s, struct err *err)
 {
     enum status status = pg_connected(s, err);
     if (status == STATUS_IO)
-        return STATUS_UNAVAILABLE;
+        return err_set(err, STATUS_UNAVAILABLE,
+                       "PostgreSQL at %s cannot be reached (%s): check that it runs there, and the "
+                       "address, the role and the password",
+                       s->where, s->reason);
+    if (status != STATUS_OK && s->reason[0]) /* otherwise an error of SQL says it */
+        return err_set(err, status, "PostgreSQL at %s cannot be used: %s", s->where, s->reason);
     if (status == STATUS_OK)
         status = pg_schema_migrate(s, err);
     if (status == STATUS_OK)
@@ -246,6 +252,7 @@ enum status store_postgres_open(const struct postgres_config *config, struct sto
     s->seams = config->seams;
     s->pooled = config->pooled;
     s->server = seams_random_u64(config->seams);
+    s->reason_status = STATUS_IO;
     enum status status = parts_make(s, config->url, err);
     if (status == STATUS_OK)
         status = pg_where_find(s, err);

@@ -19,6 +19,7 @@
  *     postgres_count.c   what is counted    postgres_group.c   groups of letters
  *     postgres_policy.c  policies, duties   postgres_purge.c   removing
  *     postgres_swarm.c   the relations swarm_dlq and swarm_events, and the inbox
+ *     postgres_letter.h  has more about those of letters
  *
  * The idea.  The evidence is one chain, so every transaction that writes has to wait for the one
  * before it at the chain's head.  Then it may as well wait there first: begin() locks the row
@@ -270,7 +271,8 @@ enum status pg_row_end(struct postgres_store *s, struct pg_columns *columns, str
 enum status pg_settled(struct postgres_store *s, struct err *err);
 /* pg_fail_write marks the transaction as failed: memory could not follow. */
 enum status pg_fail_write(struct postgres_store *s, struct err *err);
-/* pg_writable refuses a write outside of a transaction, or after one of the same has failed. */
+/* pg_writable refuses a write after one of the same transaction has failed; outside of one it is a
+ * bug.  A transaction for which it was asked leaves a turn. */
 enum status pg_writable(struct postgres_store *s, struct err *err);
 
 /* ---- postgres_follow.c ---- */
@@ -280,7 +282,8 @@ enum status pg_writable(struct postgres_store *s, struct err *err);
 #define PG_TURN_POLICIES 2 /* policies */
 #define PG_TURN_ALL 4      /* more than it can name: they must read everything */
 
-/* pg_load makes memory show the database, or leaves it empty and the store unloaded. */
+/* pg_load makes memory show the database.  Without a connection memory stays as it is; after any
+ * other failure it is empty and the store unloaded. */
 enum status pg_load(struct postgres_store *s, struct err *err);
 /* pg_turn_ask sends the beginning of a transaction and asks for the head, locked. */
 enum status pg_turn_ask(struct postgres_store *s, struct err *err);
@@ -466,13 +469,6 @@ enum status postgres_letter_get(struct store *store, struct slice dlq_id, struct
                                 struct letter *out, struct err *err);
 enum status postgres_letter_by_job(struct store *store, int64_t job_seq, struct arena *arena,
                                    struct letter *out, struct err *err);
-/* struct letter_wanted: a letter that will be asked for: by its id, by its origin, or both. */
-struct letter_wanted {
-    struct slice dlq_id; /* empty: not by its id */
-    uint64_t origin;     /* 0: not by its origin */
-};
-/* postgres_letter_expect says what letter_get and letter_by_origin will be asked for in this
- * transaction, so that one wait answers for all those that are not there. */
 enum status postgres_letter_expect(struct store *store, const struct letter_wanted *wanted,
                                    size_t count, struct err *err);
 enum status postgres_letter_by_origin(struct store *store, uint64_t origin, struct arena *arena,

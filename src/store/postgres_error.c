@@ -46,9 +46,8 @@ enum status pg_error(struct postgres_store *s, const PGresult *result, struct er
     if (s->in_transaction)
         s->failed = true;
     if (!state && !s->link)
-        return err_set(err, s->reason_status != STATUS_OK ? s->reason_status : STATUS_IO,
-                       "PostgreSQL at %s cannot be reached (%s): trying again", s->where,
-                       s->reason);
+        return err_set(err, s->reason_status, "PostgreSQL at %s cannot be %s (%s): trying again",
+                       s->where, s->reason_status == STATUS_IO ? "reached" : "used", s->reason);
     if (!state)
         return err_set(err, STATUS_IO, "PostgreSQL at %s: the answer was not understood: try again",
                        s->where);

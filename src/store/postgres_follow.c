@@ -233,12 +233,12 @@ static enum status load_snapshot(struct postgres_store *s, struct pg_head *head,
 enum status pg_load(struct postgres_store *s, struct err *err)
 {
     struct pg_head head;
+    enum status status = pg_connected(s, err);
+    if (status != STATUS_OK) /* what memory has is as good as before */
+        return status;
     live_clear(s->live);
     pg_cache_clear(s->cache);
     s->unloaded = true;
-    enum status status = pg_connected(s, err);
-    if (status != STATUS_OK)
-        return status;
     status = load_snapshot(s, &head, err);
     pg_look_end(s);
     if (status != STATUS_OK) {

@@ -1,8 +1,8 @@
 /* postgres_letter_schema: the tables of letters, and of what is small: policies, duties,
  * tombstones.  A part of migration 1 (postgres_schema.c).
  *
- * `letter` is indexed by everything that people ask for.  Its key is when it failed, and that stands
- * last in each index, so that each is in order of time within one value; most have the state
+ * `letter` is indexed by everything that people ask for.  Its key is when it failed, and that
+ * stands last in each index, so that each is in order of time within one value; most have the state
  * second, as nearly every question is about the letters in some states.  It stands there under
  * another name, `place`, which has no index of its own: the planner likes to walk along the key in
  * the hope to meet soon what it looks for, and then reads the whole table when that is old.  Texts

@@ -23,6 +23,7 @@ struct query {
     struct buf match;  /* the words as a full-text query; empty: no search */
     unsigned states;   /* the states that are allowed, a bit each */
     const char *place; /* the column that says when: "position" or "place" */
+    struct span drift; /* the farthest that a position is from its failed_at */
     char order[48];    /* how an arm ends */
     struct pg_params params;
 };
@@ -69,14 +70,9 @@ static void demand_time(struct query *query)
         buf_addf(&query->where, " AND failed_at >= $%d AND %s >= $%d", n, query->place, n);
     }
     if (instant_is_set(filter->before)) {
-        /* Far from the ends of time, where there is room for the drift. */
-        int64_t last = INT64_MAX - (INT64_C(1) << 40);
         int n = add_number(query, filter->before.us);
-        buf_addf(&query->where, " AND failed_at < $%d", n);
-        if (filter->before.us < last)
-            buf_addf(&query->where,
-                     " AND %s <= $%d + (SELECT drift FROM " PG_SCHEMA ".letter_drift)",
-                     query->place, n);
+        int last = add_number(query, instant_add(filter->before, query->drift).us);
+        buf_addf(&query->where, " AND failed_at < $%d AND %s <= $%d", n, query->place, last);
     }
     if (filter->cursor)
         buf_addf(&query->where, " AND %s %c $%d", query->place, filter->oldest_first ? '>' : '<',
@@ -195,13 +191,33 @@ static enum status put_together(struct query *query, struct err *err)
 
 /* -- running ----------------------------------------------------------------------------------- */
 
+/* drift_read asks first how far to look: the planner must see the bound itself to know that little
+ * is before it. */
+static enum status drift_read(struct postgres_store *s, struct query *query, struct err *err)
+{
+    static const struct pg_statement statement = {"drift_read",
+                                                  "SELECT drift FROM " PG_SCHEMA ".letter_drift"};
+    PGresult *rows;
+    enum status status = pg_query(s, &statement, NULL, &rows, err);
+    if (status != STATUS_OK)
+        return status;
+    if (PQntuples(rows) == 1)
+        query->drift.us = pg_get_int(rows, 0, 0);
+    else
+        status = pg_damage(s, err, "the drift of letters is not there");
+    PQclear(rows);
+    return status;
+}
+
 static enum status run(struct postgres_store *s, struct query *query, struct arena *arena,
                        struct letter **out, size_t *count, struct err *err)
 {
     PGresult *rows;
-    enum status status = put_together(query, err);
+    enum status status = pg_settled(s, err);
+    if (status == STATUS_OK && instant_is_set(query->filter->before))
+        status = drift_read(s, query, err);
     if (status == STATUS_OK)
-        status = pg_settled(s, err);
+        status = put_together(query, err);
     if (status == STATUS_OK)
         status = pg_query_text(s, buf_str(&query->text), &query->params, &rows, err);
     return status == STATUS_OK ? pg_letter_rows(s, rows, arena, out, count, err) : status;

@@ -101,8 +101,8 @@
     /* tables may be empty, and must be right when they are large: rows are found by their keys. */\
     "CREATE FUNCTION lazaret.swarm_put(ids text[]) RETURNS void LANGUAGE plpgsql"                  \
     " SET lock_timeout = '200ms' SET lazaret.own = '1' SET plan_cache_mode = force_generic_plan"   \
-    " SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$"\
-    " DECLARE late text[]; one text; BEGIN"                                                        \
+    " SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off"               \
+    " SET jit = off AS $$ DECLARE late text[]; one text; BEGIN"                                    \
     " SELECT array_agg(dlq_id) INTO late FROM (SELECT dlq_id FROM lazaret.swarm_late"              \
     " WHERE again < now() LIMIT 100) AS l;"                                                        \
     " BEGIN PERFORM lazaret.swarm_write(ids || late);"                                             \
@@ -271,7 +271,8 @@ const char pg_swarm_relations[] =
     "CREATE TEMP TABLE swarm_columns(number int, column_name text, type text, initial text,"
     " shown text, kept boolean) ON COMMIT DROP;"
     "INSERT INTO swarm_columns VALUES" SWARM_COLUMNS ";"
-    "DO $adopt$\n#variable_conflict use_column\n DECLARE relation regclass; name text; place text; new_id text :="
+    "DO $adopt$\n#variable_conflict use_column\n"
+    " DECLARE relation regclass; name text; place text; new_id text :="
     " 'gen_random_uuid()'; kind text; key text; names text; shown text; updates text;"
     " settles text; c record; BEGIN"
     ADOPT_TABLE ADOPT_ROWS ADOPT_TRIGGERS ADOPT_WRITE ADOPT_EVENTS

@@ -279,5 +279,6 @@ enum status postgres_rollback(struct store *store, struct err *err)
     turn_clear(s);
     pg_head_take(s, &head);
     /* A name that was made is known to memory and to nobody else. */
-    return names || !undone ? pg_load(s, err) : STATUS_OK;
+    s->unloaded = s->unloaded || names || !undone;
+    return s->unloaded ? pg_load(s, err) : STATUS_OK;
 }

@@ -93,6 +93,12 @@ struct letter_filter {
     size_t limit;
 };
 
+/* struct letter_wanted: a letter that will be asked for: by its id, by its origin, or both. */
+struct letter_wanted {
+    struct slice dlq_id; /* empty: not by its id */
+    uint64_t origin;     /* 0: not by its origin */
+};
+
 /* struct letter_count: how many letters share these facts.  Kept as letters change, never counted.
  */
 struct letter_count {
@@ -356,6 +362,11 @@ struct store {
                               struct letter *out, struct err *err);
     enum status (*letter_by_job)(struct store *store, int64_t job_seq, struct arena *arena,
                                  struct letter *out, struct err *err);
+    /* letter_expect says what letter_get and letter_by_origin will be asked for in this
+     * transaction, so that one wait answers for all those that are not there.  NULL: there is
+     * nothing to wait for. */
+    enum status (*letter_expect)(struct store *store, const struct letter_wanted *wanted,
+                                 size_t count, struct err *err);
     /* letter_by_origin finds the newest letter from elsewhere (`foreign`) whose
      * job.idempotency_hash is `origin`: the hash of its subject and payload. */
     enum status (*letter_by_origin)(struct store *store, uint64_t origin, struct arena *arena,

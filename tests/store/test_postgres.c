@@ -279,6 +279,7 @@ static void while_the_database_is_away_calls_fail_at_once_and_then_it_goes_on(vo
             assert_ok(scene, store->rollback(store, &scene->err));
         }
         assert_int_equal(store->refresh(store, &scene->err), STATUS_IO);
+        assert_int_equal(store->reload(store, &scene->err), STATUS_IO);
         assert_true(store->job_by_seq(store, job.seq, &found)); /* memory is not lost */
         pgserver_up();
         push_until(scene, store, round == 0 ? "b" : "c");

@@ -23,6 +23,7 @@ the program's doing.
 import collections
 import http.client
 import random
+import re
 import threading
 import time
 
@@ -32,6 +33,15 @@ from station import PATIENCE, wait_until
 
 LEASE_MS = 2000
 POLICY = {"max_attempts": 1000, "initial_delay_seconds": 0.001, "max_delay_seconds": 0.01, "jitter": False}
+
+
+def verify(servers):
+    """The chain of evidence is whole, for whoever looks; what is said of an event is shown with it."""
+    for server in servers:
+        verified = server.cli("audit", "verify")
+        wrong = re.search(r"event (\d+)", verified.stderr)
+        events = server.get(f"/api/v1/audit?after={int(wrong.group(1)) - 1}&limit=1").text if wrong else ""
+        assert verified.returncode == 0, (verified.stdout, verified.stderr, events)
 
 
 class Unanswered(Exception):
@@ -111,7 +121,7 @@ class Load:
                 except (OSError, Gone, NatsError, TimeoutError):
                     client = None
                     self.stopped.wait(0.02)
-            self.stopped.wait(0.002)
+            self.stopped.wait(0.02)  # not faster than they are brought back: it is about faults
 
     def retry(self, rng):
         asked = set()
@@ -171,9 +181,7 @@ class Load:
         wait_until(lambda: server.get("/readyz").status == 200, "the server is ready")
         self.settle_letters(server)
         self.settle_jobs(server)
-        for each in self.servers:
-            verified = each.cli("audit", "verify")
-            assert verified.returncode == 0, (verified.stdout, verified.stderr)
+        verify(self.servers)
 
     def settle_letters(self, server):
         wait_until(lambda: self.published <= set(everything(server, "&source=dispatch")), "every letter is there")
