@@ -68,9 +68,9 @@ static void on_connected(void *ctx)
 {
     struct natsdesk *desk = ctx;
     atomic_fetch_add(&desk->tally->reconnects, 1);
-    log_line(LOG_INFO, "NATS %s: connected", desk->name);
     if (desk->linked)
         desk->linked(desk, true);
+    log_line(LOG_INFO, "NATS %s: connected", desk->name);
     pthread_mutex_lock(&desk->lock);
     pthread_cond_broadcast(&desk->woken);
     pthread_mutex_unlock(&desk->lock);
@@ -79,9 +79,9 @@ static void on_connected(void *ctx)
 static void on_disconnected(void *ctx)
 {
     struct natsdesk *desk = ctx;
-    log_line(LOG_WARN, "NATS %s: the connection is gone; trying again", desk->name);
     if (desk->linked)
         desk->linked(desk, false);
+    log_line(LOG_WARN, "NATS %s: the connection is gone; trying again", desk->name);
 }
 
 /* renew makes another connection in place of one that libnats gave up. */

@@ -192,7 +192,7 @@ def test_a_slow_postgresql_costs_time_only(serve, postgres, database, nats, prox
     servers = [behind(serve, database, nats, store=wire), behind(serve, database, nats)]
     with Load(servers, nats) as load:
         load.until(letters=10)
-        wire.delay(0.05)
-        load.until(**SOME)
+        wire.delay(0.02)
+        load.until(letters=10, jobs=10, retried=3)
         wire.heal()
     load.settle()
