@@ -46,9 +46,9 @@ struct event {
 #define EVENT_POLICY_SET "policy-set"
 #define EVENT_GROUP_SET "group-set"
 #define EVENT_CLOCK_JUMPED "clock-jumped"
-#define EVENT_REPLAY_FAILED "replay-failed" /* a letter from elsewhere is dead as before */
-#define EVENT_RECOVERED_ELSEWHERE "recovered-elsewhere" /* by a program that shares the relation   \
-                                                         */
+/* A letter from elsewhere is dead as before; one was brought back by another program. */
+#define EVENT_REPLAY_FAILED "replay-failed"
+#define EVENT_RECOVERED_ELSEWHERE "recovered-elsewhere"
 
 /* event_known says whether `what` is one of these. */
 bool event_known(struct slice what);

@@ -1,4 +1,4 @@
-/* engine.c: the mailbox, the batch and the clock.
+/* engine.c: the mailbox and the batch.
  *
  * A batch is: take what waits; look at the clock; let leases expire that have ended; apply each
  * command in the order of arrival; run the retention rules; commit; run the reads; answer.
@@ -10,9 +10,7 @@
  *   - after a failure that could not be undone the engine is `broken`: it answers with errors and
  * tries to reload before each batch, until the condition passes.
  *
- * The engine goes by the wall clock, as its times must outlive it, but it compares it with the
- * steady clock: when the wall clock jumps, lease ends and retry delays are moved along, and the
- * jump is recorded. */
+ * The time of a batch is the clock's (clock.c); what its commands record goes through record.c. */
 #include "engine/internal.h"
 
 #include <errno.h>
@@ -25,7 +23,6 @@
 
 #define BATCH_COMMANDS_MAX 4096
 #define LIVE_MAX_DEFAULT ((size_t)10 * 1000 * 1000)
-#define CLOCK_JUMP_US 5000000 /* clocks that part by more than this have jumped */
 #define IDLE_US_MAX 1000000   /* the longest sleep: a jump is seen at least this often */
 #define TIMER_REST_US 1000000 /* how long timers rest after their batch failed */
 
@@ -45,145 +42,12 @@ bool status_is_fault(enum status status)
     }
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
-
-void event_begin(struct engine *engine, struct jsonw *why)
-{
-    buf_clear(&engine->why);
-    jsonw_init(why, &engine->why);
-    jsonw_object(why);
-}
-
-/* event_remember keeps a copy of the event for the watcher, until the commit. */
-static enum status event_remember(struct engine *engine, const struct event *event, struct err *err)
-{
-    if (engine->event_count == engine->event_cap) {
-        size_t cap = engine->event_cap ? engine->event_cap * 2 : 64;
-        struct event *events = arena_array(&engine->arena, cap, sizeof(*events));
-        if (!events)
-            return err_no_memory(err);
-        if (engine->event_count)
-            memcpy(events, engine->events, engine->event_count * sizeof(*events));
-        engine->events = events;
-        engine->event_cap = cap;
-    }
-    struct event copy = *event;
-    copy.actor = arena_dup(&engine->arena, event->actor);
-    copy.why = arena_dup(&engine->arena, event->why);
-    if (!copy.actor.ptr || !copy.why.ptr)
-        return err_no_memory(err);
-    engine->events[engine->event_count++] = copy;
-    return STATUS_OK;
-}
-
-enum status event_end(struct engine *engine, struct jsonw *why, struct slice actor, struct job *job,
-                      const char *what, struct err *err)
-{
-    jsonw_object_end(why);
-    enum status status = buf_status(&engine->why, err);
-    if (status)
-        return status;
-    struct event event = {
-        .at = engine->now,
-        .actor = actor,
-        .job_seq = job ? job->seq : 0,
-        .previous_seq = job ? job->event_seq : 0,
-        .what = slice_of(what),
-        .why = buf_slice(&engine->why),
-    };
-    status = engine->store->event_append(engine->store, &event, err);
-    if (status)
-        return status;
-    if (job)
-        job->event_seq = event.seq;
-    numbers_event(engine->counted);
-    return engine->watch ? event_remember(engine, &event, err) : STATUS_OK;
-}
-
-void event_put_digest(struct jsonw *why, const char *key, const struct hash *digest)
-{
-    jsonw_key(why, key);
-    buf_add_char(why->buf, '"');
-    buf_add_hex(why->buf, digest->bytes, sizeof(digest->bytes));
-    buf_add_char(why->buf, '"');
-    why->comma = true;
-}
-
 void job_move(struct job *job, enum job_move move)
 {
     enum job_state next = job_next((enum job_state)job->state, move);
     if (next == JOB_STATE_NONE)
         BUG("job %" PRId64 ": no move %d from state %d", job->seq, (int)move, (int)job->state);
     job->state = (uint8_t)next;
-}
-
-/* ---- the clock ------------------------------------------------------------------------------- */
-
-/* clock_jumped notes a jump for the next batch, and moves what only memory times. */
-static void clock_jumped(struct engine *engine, struct span by)
-{
-    engine->clock_jump.us += by.us;
-    engine->jumped_at = engine->seams->wall(engine->seams->ctx);
-    engine->timers_at = instant_add(engine->timers_at, by);
-    engine->started_at = instant_add(engine->started_at, by);
-    if (engine->dispatch_at.us != INT64_MAX)
-        engine->dispatch_at = instant_add(engine->dispatch_at, by);
-    workers_shift(engine->workers, by);
-    engine->roster_at = instant_add(engine->roster_at, by);
-    if (instant_is_set(engine->sweep_at))
-        engine->sweep_at = instant_add(engine->sweep_at, by);
-    parked_shift(engine, by);
-    await_shift(engine, by);
-}
-
-/* clock_look reads the clocks and notes a jump of the wall clock since the last look. */
-static void clock_look(struct engine *engine)
-{
-    struct instant wall = engine->seams->wall(engine->seams->ctx);
-    struct span steady = engine->seams->steady(engine->seams->ctx);
-    if (wall.us < 1)
-        wall.us = 1;
-    if (instant_is_set(engine->clock_wall)) {
-        struct span passed = {steady.us - engine->clock_steady.us};
-        struct span drift = instant_since(wall, instant_add(engine->clock_wall, passed));
-        if (drift.us > CLOCK_JUMP_US || drift.us < -CLOCK_JUMP_US)
-            clock_jumped(engine, drift);
-    }
-    engine->clock_wall = wall;
-    engine->clock_steady = steady;
-    engine->now = wall;
-}
-
-/* clock_apply moves what was timed by the old clock, and records the jump. */
-static enum status clock_apply(struct engine *engine, struct err *err)
-{
-    struct span jump = engine->clock_jump;
-    enum status status = engine->store->shift(engine->store, jump, err);
-    if (status)
-        return status;
-    struct jsonw why;
-    event_begin(engine, &why);
-    jsonw_put_double(&why, "by_seconds", span_to_seconds(jump));
-    return event_end(engine, &why, ENGINE_ACTOR, NULL, EVENT_CLOCK_JUMPED, err);
-}
-
-/* clock_since_last looks whether the clock was set back while no engine ran: the last event is from
- * the future. Forward, a jump cannot be told from the time that passed. */
-static enum status clock_since_last(struct engine *engine, struct err *err)
-{
-    struct event *last;
-    size_t count;
-    int64_t seq;
-    struct hash hash;
-    engine->store->event_head(engine->store, &seq, &hash);
-    enum status status =
-        engine->store->event_list(engine->store, seq - 1, 1, &engine->arena, &last, &count, err);
-    if (status || !count)
-        return status;
-    struct span drift = instant_since(engine->now, last->at);
-    if (drift.us < -CLOCK_JUMP_US)
-        engine->clock_jump = drift;
-    return STATUS_OK;
 }
 
 struct instant engine_now(const struct engine *engine)

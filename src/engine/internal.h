@@ -87,7 +87,20 @@ struct engine {
     atomic_bool publisher;   /* letters from elsewhere can be published again */
 };
 
-/* -- helpers of engine.c ----------------------------------------------------------------------- */
+/* -- the clock (clock.c) ------------------------------------------------------------------------
+ */
+
+/* clock_look reads the clocks and notes a jump of the wall clock since the last look. */
+void clock_look(struct engine *engine);
+/* clock_apply moves what was timed by the old clock, and records the jump. */
+enum status clock_apply(struct engine *engine, struct err *err);
+/* clock_since_last looks whether the clock was set back while no engine ran: the last event is from
+ * the future.  Forward, a jump cannot be told from the time that passed; nor can another server's
+ * clock from ours. */
+enum status clock_since_last(struct engine *engine, struct err *err);
+
+/* -- helpers of engine.c and record.c
+ * ----------------------------------------------------------------------- */
 
 /* status_is_fault says that the world failed, not the request: the batch cannot go on. */
 bool status_is_fault(enum status status);
