@@ -19,29 +19,12 @@ static struct slice number_bytes(int64_t number, char out[8])
 bool event_known(struct slice what)
 {
     static const char *const names[] = {
-        EVENT_PUSHED,
-        EVENT_LEASED,
-        EVENT_STARTED,
-        EVENT_RELEASED,
-        EVENT_COMPLETED,
-        EVENT_RETRY_SCHEDULED,
-        EVENT_DEAD_LETTERED,
-        EVENT_CANCEL_WANTED,
-        EVENT_CANCELLED,
-        EVENT_REQUEUED,
-        EVENT_DISCARDED,
-        EVENT_ROLLED_BACK,
-        EVENT_ESCALATED,
-        EVENT_RESTORED,
-        EVENT_IMPORTED,
-        EVENT_PURGED,
-        EVENT_QUEUE_PAUSED,
-        EVENT_QUEUE_RESUMED,
-        EVENT_POLICY_SET,
-        EVENT_GROUP_SET,
-        EVENT_CLOCK_JUMPED,
-        EVENT_REPLAY_FAILED,
-        EVENT_RECOVERED_ELSEWHERE,
+        EVENT_PUSHED,       EVENT_LEASED,          EVENT_STARTED,           EVENT_RELEASED,
+        EVENT_COMPLETED,    EVENT_RETRY_SCHEDULED, EVENT_DEAD_LETTERED,     EVENT_CANCEL_WANTED,
+        EVENT_CANCELLED,    EVENT_REQUEUED,        EVENT_DISCARDED,         EVENT_ROLLED_BACK,
+        EVENT_ESCALATED,    EVENT_RESTORED,        EVENT_IMPORTED,          EVENT_PURGED,
+        EVENT_QUEUE_PAUSED, EVENT_QUEUE_RESUMED,   EVENT_POLICY_SET,        EVENT_GROUP_SET,
+        EVENT_CLOCK_JUMPED, EVENT_REPLAY_FAILED,   EVENT_SETTLED_ELSEWHERE,
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (slice_is(what, names[i]))

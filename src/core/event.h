@@ -46,9 +46,9 @@ struct event {
 #define EVENT_POLICY_SET "policy-set"
 #define EVENT_GROUP_SET "group-set"
 #define EVENT_CLOCK_JUMPED "clock-jumped"
-/* A letter from elsewhere is dead as before; one was brought back by another program. */
+/* A letter from elsewhere is dead as before; another program said what became of one. */
 #define EVENT_REPLAY_FAILED "replay-failed"
-#define EVENT_RECOVERED_ELSEWHERE "recovered-elsewhere"
+#define EVENT_SETTLED_ELSEWHERE "settled-elsewhere"
 
 /* event_known says whether `what` is one of these. */
 bool event_known(struct slice what);

@@ -210,6 +210,16 @@ static const char *const state_names[LETTER_STATE_COUNT] = {[LETTER_DEAD] = "dea
                                                             [LETTER_DISCARDED] = "discarded",
                                                             [LETTER_ROLLED_BACK] = "rolled_back"};
 
+struct slice letter_name(struct slice text)
+{
+    if (text.len <= LETTER_NAME_MAX)
+        return text;
+    text.len = LETTER_NAME_MAX;
+    while (text.len > 0 && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80)
+        text.len--;
+    return text;
+}
+
 const char *letter_state_name(enum letter_state state)
 {
     BUG_ON((unsigned)state >= LETTER_STATE_COUNT);

@@ -80,6 +80,11 @@ enum letter_state letter_after(enum letter_state state, enum job_state end);
 enum status letter_artifacts(const struct failure *failure, struct arena *arena, struct slice *out,
                              struct err *err);
 
+/* letter_name bounds a text that letters are listed by, such as a type of error: at most
+ * LETTER_NAME_MAX bytes of it, whole characters.  The evidence has all of it. */
+#define LETTER_NAME_MAX 200
+struct slice letter_name(struct slice text);
+
 const char *letter_state_name(enum letter_state state);
 bool letter_state_from_name(struct slice name, enum letter_state *out);
 const char *replay_safety_name(enum replay_safety safety);

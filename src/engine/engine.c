@@ -327,7 +327,9 @@ static void run_batch(struct engine *engine, struct command *batch)
     enum status status = STATUS_OK;
     arena_reset(&engine->arena);
     engine->events = NULL;
-    engine->ready_changed = engine->leases_open = engine->others_wrote = false;
+    engine->leases_open = engine->others_wrote = false;
+    engine->ready_changed = engine->news_missed;
+    engine->news_missed = false;
     engine->event_count = engine->event_cap = 0;
     clock_look(engine);
     if (engine->broken)
@@ -341,6 +343,7 @@ static void run_batch(struct engine *engine, struct command *batch)
     if (writes)
         status = transact(engine, batch, timers, &err);
     if (status) {
+        engine->news_missed = engine->ready_changed;
         engine->numbers.batches_failed++;
         engine->timers_at = instant_add(engine->now, (struct span){TIMER_REST_US});
         if (!batch)

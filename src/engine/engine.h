@@ -317,12 +317,14 @@ struct duty_command {
     bool held;           /* the answer */
 };
 
-/* Settle: letters that somebody else brought back, in the relation that programs share. */
+/* Settle: what somebody else did with letters, in the relation that programs share. */
 struct settle_item {
     struct slice dlq_id;
-    struct slice by;    /* recovered_by; empty: the actor */
-    struct instant at;  /* recovered_at; not set: now */
-    enum status status; /* STATUS_NOT_FOUND, STATUS_CONFLICT: it is not dead */
+    enum tristate recoverable; /* UNSAID: it was brought back; else it was only said whether a
+                                  machine may do that */
+    struct slice by;           /* recovered_by; empty: the actor */
+    struct instant at;         /* recovered_at; not set: now */
+    enum status status;        /* STATUS_NOT_FOUND, STATUS_CONFLICT: it is not dead */
     struct err err;
 };
 

@@ -54,6 +54,7 @@ struct engine {
     struct command *parked;   /* leases that wait for a job */
     struct command *awaiting; /* who waits for letters (await.c) */
     bool ready_changed;       /* this batch may have made a job ready */
+    bool news_missed;         /* a batch that had seen it failed */
     bool others_wrote;        /* this batch has seen what others wrote into the store */
     bool leases_open;         /* leases of this batch wait for the dispatch at its end */
     struct workers *workers;

@@ -130,8 +130,9 @@ static void read_signature(struct form *form)
     }
     if (!letter->signature.ptr || !letter->fingerprint.ptr)
         form_no_memory(form);
-    letter->error_type = form->last.error_type.len ? form->last.error_type : SLICE("Unknown");
-    letter->agent = form->last.agent_id;
+    letter->error_type =
+        form->last.error_type.len ? letter_name(form->last.error_type) : SLICE("Unknown");
+    letter->agent = letter_name(form->last.agent_id);
     letter->artifacts =
         members_json(&form->members, form->object, "worktree_artifacts", JSON_OBJECT).raw;
     struct err err;

@@ -76,8 +76,9 @@ static enum status fill_failure(struct letter *letter, const struct failure *fai
     letter->signature = arena_dup(arena, buf_slice(&signature));
     letter->fingerprint = arena_dup(arena, (struct slice){fingerprint, FINGERPRINT_LEN});
     buf_release(&signature);
-    letter->error_type = failure->error_type.len ? failure->error_type : SLICE("Unknown");
-    letter->agent = failure->agent_id;
+    letter->error_type =
+        failure->error_type.len ? letter_name(failure->error_type) : SLICE("Unknown");
+    letter->agent = letter_name(failure->agent_id);
     if (!letter->signature.ptr || !letter->fingerprint.ptr)
         return err_no_memory(err);
     return letter_artifacts(failure, arena, &letter->artifacts, err);

@@ -3,7 +3,8 @@
  *     dead --review: retry--> recovering, job pending in REPLAY_QUEUE
  *                                 |-- published ------------> recovered          (end.c)
  *                                 |-- publisher lost -------> the job is given to another
- *                                 `-- refused, or too often-> dead as it was before
+ *                                 `-- refused, or too often-> dead as it was before; for a person,
+ *                                                             when it may have arrived
  *
  * The message id that the publisher uses is made of the letter's id and its redrive_count.  So the
  * count goes back when the message was not taken: whoever tries again uses the same id, and what
@@ -42,6 +43,9 @@ enum status replay_check(const struct engine *engine, const struct review_comman
         return err_set(err, STATUS_INVALID,
                        "the letter came from elsewhere and is published again: it has no queue, "
                        "no policy and no attempts here");
+    if (engine->store->live_count(engine->store) >= engine->config.live_max)
+        return err_set(err, STATUS_LIMIT, "%zu jobs are live, which is the limit: try again later",
+                       engine->config.live_max);
     if (!replay_possible(engine))
         return err_set(
             err, STATUS_UNAVAILABLE,
@@ -106,7 +110,13 @@ static enum status give_again(struct engine *engine, struct failed *failed, stru
     return status ? status : engine->store->job_update(engine->store, job, (struct slice){0}, err);
 }
 
-/* give_up makes the letter what it was before. */
+/* may_have_arrived: nobody knows whether the message was taken.  Then no machine sends it again. */
+static bool may_have_arrived(const struct failure *failure)
+{
+    return failure->side_effects == EFFECTS_UNKNOWN || failure->side_effects == EFFECTS_COMMITTED;
+}
+
+/* give_up makes the letter what it was before, but for what is not known. */
 static enum status give_up(struct engine *engine, struct failed *failed, struct arena *arena,
                            struct err *err)
 {
@@ -132,6 +142,10 @@ static enum status give_up(struct engine *engine, struct failed *failed, struct 
     letter->state = letter_after(letter->state, JOB_DEAD);
     letter->recovered_by = (struct slice){0};
     letter->recovered_at = INSTANT_NONE;
+    if (may_have_arrived(failed->failure)) {
+        letter->review = true;
+        letter->recoverable = false;
+    }
     failed->dlq_id = letter->dlq_id;
     return store->letter_put(store, letter, NULL, false, err);
 }

@@ -33,8 +33,25 @@ enum status duty_apply(struct engine *engine, struct duty_command *command)
     return store->duty_put(store, &duty, err);
 }
 
-/* settle_one takes note of one letter that somebody else brought back.  A refusal is in the item.
- */
+/* settle_recovered and settle_recoverable make the letter what the item says, and print it. */
+static void settle_recovered(struct engine *engine, const struct settle_command *command,
+                             const struct settle_item *item, struct letter *letter,
+                             struct jsonw *why)
+{
+    letter->state = LETTER_RECOVERED;
+    letter->recovered_by = item->by.len ? item->by : command->command.actor;
+    letter->recovered_at = instant_is_set(item->at) ? item->at : engine->now;
+    jsonw_put_string(why, "by", letter->recovered_by);
+}
+
+static void settle_recoverable(const struct settle_item *item, struct letter *letter,
+                               struct jsonw *why)
+{
+    letter->recoverable = item->recoverable == YES && !letter->review && !letter->escalated;
+    jsonw_put_bool(why, "recoverable", letter->recoverable);
+}
+
+/* settle_one takes note of what somebody else did with one letter.  A refusal is in the item. */
 static enum status settle_one(struct engine *engine, const struct settle_command *command,
                               struct settle_item *item, struct err *err)
 {
@@ -46,15 +63,15 @@ static enum status settle_one(struct engine *engine, const struct settle_command
         status = err_set(err, STATUS_CONFLICT, "the letter is %s", letter_state_name(letter.state));
     if (status)
         return status;
-    letter.state = LETTER_RECOVERED;
-    letter.recovered_by = item->by.len ? item->by : command->command.actor;
-    letter.recovered_at = instant_is_set(item->at) ? item->at : engine->now;
     struct jsonw why;
     event_begin(engine, &why);
     jsonw_put_string(&why, "dlq_id", letter.dlq_id);
-    jsonw_put_string(&why, "by", letter.recovered_by);
-    status = event_end(engine, &why, command->command.actor, &letter.job, EVENT_RECOVERED_ELSEWHERE,
-                       err);
+    if (item->recoverable == UNSAID)
+        settle_recovered(engine, command, item, &letter, &why);
+    else
+        settle_recoverable(item, &letter, &why);
+    status =
+        event_end(engine, &why, command->command.actor, &letter.job, EVENT_SETTLED_ELSEWHERE, err);
     return status ? status : store->letter_put(store, &letter, NULL, false, err);
 }
 

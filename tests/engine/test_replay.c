@@ -127,6 +127,37 @@ static void a_refused_letter_is_dead_as_before(void **state)
     assert_chain_holds(world);
 }
 
+static void a_letter_that_may_have_arrived_is_for_a_person(void **state)
+{
+    WORLD(state);
+    struct lease taken;
+    engine_publisher(world->engine, true);
+    bring_in(world, "d1", "{}");
+    assert_int_equal(retry(world, "d1").status, STATUS_OK);
+    assert_true(publisher(world, &taken));
+    report_failed(
+        world, &taken,
+        "{\"class\":\"unavailable\",\"message\":\"no answer\",\"side_effects\":\"unknown\"}");
+    struct letter after = letter(world, SLICE("d1"));
+    assert_int_equal(after.state, LETTER_DEAD);
+    assert_true(after.review);
+    assert_false(after.recoverable);
+    assert_int_equal(retry(world, "d1").status, STATUS_REFUSED);
+}
+
+static void replays_count_among_the_live(void **state)
+{
+    WORLD(state);
+    world->config.live_max = 1;
+    world_reopen(world);
+    engine_publisher(world->engine, true);
+    bring_in(world, "d1", "{}");
+    bring_in(world, "d2", "{}");
+    assert_int_equal(retry(world, "d1").status, STATUS_OK);
+    assert_int_equal(retry(world, "d2").status, STATUS_LIMIT);
+    assert_int_equal(letter(world, SLICE("d2")).state, LETTER_DEAD);
+}
+
 static void a_lost_publisher_is_replaced(void **state)
 {
     WORLD(state);
@@ -331,6 +362,44 @@ static void what_others_recovered_is_recovered(void **state)
     assert_chain_holds(world);
 }
 
+static void what_others_forbid_is_not_for_machines(void **state)
+{
+    WORLD(state);
+    bring_in(world, "d1", "{}");
+    struct settle_item item = {.dlq_id = SLICE("d1"), .recoverable = NO};
+    struct settle_command command = {
+        .command = {.actor = SLICE("swarm_dlq")}, .items = &item, .count = 1};
+    assert_int_equal(run(world, &command.command, COMMAND_SETTLE), STATUS_OK);
+    assert_int_equal(letter(world, SLICE("d1")).state, LETTER_DEAD);
+    assert_false(letter(world, SLICE("d1")).recoverable);
+    item.recoverable = YES;
+    assert_int_equal(run(world, &command.command, COMMAND_SETTLE), STATUS_OK);
+    assert_true(letter(world, SLICE("d1")).recoverable);
+}
+
+static void long_names_are_bounded(void **state)
+{
+    WORLD(state);
+    static char failure[8192];
+    struct buf text;
+    buf_init(&text, sizeof(failure));
+    buf_add_str(&text, "{\"class\":\"invalid_input\",\"message\":\"m\",\"agent_id\":\"");
+    for (int i = 0; i < 1500; i++)
+        buf_add_str(&text, "\u00e9");
+    buf_add_str(&text, "\",\"error_type\":\"");
+    for (int i = 0; i < 3000; i++)
+        buf_add_char(&text, 'x');
+    buf_add_str(&text, "\"}");
+    memcpy(failure, buf_str(&text), text.len + 1);
+    buf_release(&text);
+    push(world, "{\"action\":\"a\"}");
+    struct lease taken = lease(world, NULL);
+    struct letter dead = letter(world, report_failed(world, &taken, failure).dlq_id);
+    assert_int_equal(dead.error_type.len, LETTER_NAME_MAX);
+    assert_int_equal(dead.agent.len, LETTER_NAME_MAX);
+    assert_true(json_utf8_valid(dead.agent));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -339,6 +408,8 @@ int main(void)
         CASE(a_published_letter_is_recovered),
         CASE(a_letter_on_its_way_is_not_sent_twice),
         CASE(a_refused_letter_is_dead_as_before),
+        CASE(a_letter_that_may_have_arrived_is_for_a_person),
+        CASE(replays_count_among_the_live),
         CASE(a_lost_publisher_is_replaced),
         CASE(a_restart_goes_on_with_what_was_on_its_way),
         CASE(a_letter_that_keeps_coming_back_needs_a_person),
@@ -347,6 +418,8 @@ int main(void)
         CASE(nobody_waits_for_ever),
         CASE(a_duty_has_one_holder),
         CASE(what_others_recovered_is_recovered),
+        CASE(what_others_forbid_is_not_for_machines),
+        CASE(long_names_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
