@@ -46,7 +46,8 @@ struct event {
 #define EVENT_POLICY_SET "policy-set"
 #define EVENT_GROUP_SET "group-set"
 #define EVENT_CLOCK_JUMPED "clock-jumped"
-/* A letter from elsewhere is dead as before; another program said what became of one. */
+/* A letter from elsewhere was not published: it is tried again (`next_retry_at`) or dead as before.
+ * Another program said what became of a letter. */
 #define EVENT_REPLAY_FAILED "replay-failed"
 #define EVENT_SETTLED_ELSEWHERE "settled-elsewhere"
 

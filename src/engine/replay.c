@@ -106,7 +106,7 @@ static enum status give_again(struct engine *engine, struct failed *failed, stru
     put_failure(&why, failed);
     jsonw_put_instant(&why, "next_retry_at", job->due_at);
     numbers_retry(engine->counted, failed->policy.name);
-    enum status status = event_end(engine, &why, failed->actor, job, EVENT_RETRY_SCHEDULED, err);
+    enum status status = event_end(engine, &why, failed->actor, job, EVENT_REPLAY_FAILED, err);
     return status ? status : engine->store->job_update(engine->store, job, (struct slice){0}, err);
 }
 

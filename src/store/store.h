@@ -192,7 +192,6 @@ struct inbox_item {
 /* What others changed, see news(). */
 #define STORE_NEWS_JOBS 1u     /* jobs, letters or queues: a job may be ready that was not */
 #define STORE_NEWS_POLICIES 2u /* a policy */
-#define STORE_NEWS_INBOX 4u    /* the inbox has items */
 
 struct store {
     void (*close)(struct store *store);
@@ -299,7 +298,8 @@ struct store {
     /* seq_next reserves the next seq: for a letter that never was a job here. */
     int64_t (*seq_next)(struct store *store);
     /* shift moves the lease ends, the retry times (not those with JOB_RUN_AT) and the times to be
-     * assigned of live jobs by `by`: the clock jumped. */
+     * assigned of live jobs by `by`: the clock jumped.  A shared store leaves them: they are the
+     * times of other servers too, whose clocks did not. */
     enum status (*shift)(struct store *store, struct span by, struct err *err);
 
     /* -- envelopes, documents, attempts ------------------------------------------------------ */

@@ -175,6 +175,7 @@ def test_a_network_cut_before_nats_costs_nothing(serve, postgres, database, nats
     load.settle()
 
 
+@pytest.mark.skipif(not SOAK, reason="it mostly waits: make soak has it")
 def test_a_network_that_falls_silent_before_nats_costs_nothing(serve, postgres, database, nats, proxy):
     wire = proxy(nats)
     servers = [behind(serve, database, nats, bus=wire), behind(serve, database, nats)]
