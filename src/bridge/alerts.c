@@ -1,6 +1,8 @@
 /* alerts: following the evidence, and handing messages over. */
 #include "bridge/alerts.h"
 
+#include "base/log.h"
+#include "base/mem.h"
 #include "bridge/alertpost.h"
 #include "core/delivery.h"
 
@@ -267,16 +269,61 @@ static enum status push(struct alerts *alerts, struct alertpost *post, struct er
     return status;
 }
 
-/* publish says an alert on NATS, as well as it goes. */
+/* drop_waiting takes the oldest so many messages from those that wait for NATS. */
+static void drop_waiting(struct alerts *alerts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        mem_free(alerts->waiting[i].json);
+    alerts->waiting_count -= count;
+    memmove(alerts->waiting, alerts->waiting + count,
+            alerts->waiting_count * sizeof(*alerts->waiting));
+}
+
+/* give_up counts and logs messages that NATS never took. */
+static void give_up(struct alerts *alerts, size_t count)
+{
+    if (count == 0)
+        return;
+    atomic_fetch_add(&alerts->counts.failed, count);
+    log_line(LOG_ERROR, "alerts: not said on " ALERT_SUBJECT ", as NATS was away: %zu", count);
+}
+
+/* publish_waiting says on NATS what waits, in order, as far as NATS takes it. */
+static void publish_waiting(struct alerts *alerts)
+{
+    const struct alerts_config *config = &alerts->config;
+    size_t said = 0;
+    for (; said < alerts->waiting_count; said++) {
+        const struct alerts_waiting *first = &alerts->waiting[said];
+        struct slice json = {first->json, first->len};
+        if (!config->publish(config->publish_ctx, SLICE(ALERT_SUBJECT), json))
+            break;
+    }
+    atomic_fetch_add(&alerts->counts.nats, said);
+    drop_waiting(alerts, said);
+}
+
+/* publish says an alert on NATS, behind those that wait.  Where there are too many the oldest is
+ * given up. */
 static void publish(struct alerts *alerts, const struct alert *alert, struct arena *arena)
 {
     struct slice body;
     struct err err;
     if (!alerts->config.publish)
         return;
-    if (alertpost_json(alert, arena, &body, &err) == STATUS_OK &&
-        alerts->config.publish(alerts->config.publish_ctx, SLICE(ALERT_SUBJECT), body))
-        atomic_fetch_add(&alerts->counts.nats, 1);
+    char *kept =
+        alertpost_json(alert, arena, &body, &err) == STATUS_OK ? mem_alloc(body.len) : NULL;
+    if (!kept) {
+        give_up(alerts, 1);
+        return;
+    }
+    memcpy(kept, body.ptr, body.len);
+    if (alerts->waiting_count == ALERTS_WAITING_MAX) {
+        drop_waiting(alerts, 1);
+        give_up(alerts, 1);
+    }
+    alerts->waiting[alerts->waiting_count++] = (struct alerts_waiting){kept, body.len};
+    publish_waiting(alerts);
 }
 
 static struct alertpost *open_post(const struct alerts *alerts, struct arena *arena)
@@ -426,6 +473,7 @@ struct span alerts_run(struct alerts *alerts)
     struct err err = {0};
     if (seat_now(alerts->seat).us < alerts->next.us)
         return alerts->next;
+    publish_waiting(alerts);
     enum status status = look(alerts, &arena, &err);
     arena_release(&arena);
     seat_say(&alerts->trouble, "alerts", status, &err);
@@ -435,12 +483,16 @@ struct span alerts_run(struct alerts *alerts)
 
 void alerts_leave(struct alerts *alerts)
 {
+    publish_waiting(alerts);
+    give_up(alerts, alerts->waiting_count);
+    drop_waiting(alerts, alerts->waiting_count);
     seat_leave(alerts->seat, &alerts->duty);
     alerts->following = false;
 }
 
 void alerts_release(struct alerts *alerts)
 {
+    drop_waiting(alerts, alerts->waiting_count);
     alertbook_free(alerts->book);
     alerts->book = NULL;
 }

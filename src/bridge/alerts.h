@@ -4,7 +4,8 @@
  * in the book (alertbook.h), which says what goes out at once and what in a digest.  Messages for
  * Slack and the webhook are pushed as deliveries, into the same queue as all others: so they are on
  * disk, and what an endpoint does not take is tried again, counted and quarantined by the same
- * engine.  On NATS they are said once, as well as it goes.
+ * engine.  What NATS does not take, as it is away, is kept in memory and said when it is back; when
+ * that is too much, or the server ends before, it is counted as failed.
  *
  * The cursor of the duty is moved up to what was handed over, and no further: whoever goes on after
  * a crash reads again what was only counted.  The id of a message is made of its events, so that a
@@ -46,6 +47,15 @@ struct alerts_counts {
     atomic_uint_fast64_t firsts;               /* letters that were said at once */
     atomic_uint_fast64_t digested;             /* letters that a digest counted */
     atomic_uint_fast64_t suppressed;           /* letters that are not said */
+    atomic_uint_fast64_t failed;               /* messages that NATS never took */
+};
+
+#define ALERTS_WAITING_MAX 100
+
+/* struct alerts_waiting: a message that NATS has not taken yet. */
+struct alerts_waiting {
+    char *json;
+    size_t len;
 };
 
 struct alerts {
@@ -59,6 +69,8 @@ struct alerts {
     struct instant began_at; /* when we began; not set: nobody was before us */
     struct span next;        /* on the steady clock: when to look */
     struct span advance_at;  /* when to move the cursor though nothing was said */
+    struct alerts_waiting waiting[ALERTS_WAITING_MAX]; /* the oldest first */
+    size_t waiting_count;
     struct alerts_counts counts;
     struct seat_trouble trouble;
 };

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "bridge/natspost.h"
 #include "core/event.h"
@@ -16,6 +17,7 @@
 #define LOOK_MS 1000      /* how often for events, when there are none */
 #define AGAIN_MS 1000
 #define ANSWER_MS 5000
+#define ROUNDS_MAX 3                /* a page with what is refused is sent so often */
 #define EVENTS_MAX 500              /* of one page */
 #define PAGE_BYTES (8u << 20)       /* of the letters of one page, but for one */
 #define PRINT_BYTES_MAX (64u << 20) /* of one letter */
@@ -30,6 +32,7 @@ struct announce {
     bool held;
     int64_t cursor;
     int64_t asked_us; /* when the duty was asked for last */
+    unsigned rounds;  /* how often the page at the cursor was sent in vain */
 };
 
 /* struct page: events, and the letters among them. */
@@ -88,6 +91,19 @@ static enum status begin(struct announce *announce)
     return ask_duty(announce, true, span_seconds(DUTY_SECONDS));
 }
 
+/* set_out writes the first cursor before NATS is there: what dies from now on is told, however
+ * late it comes.  Where the engine cannot, that is done with the first duty. */
+static void set_out(struct announce *announce)
+{
+    ask_duty(announce, false, span_seconds(DUTY_SECONDS));
+    if (announce->held && announce->cursor == 0)
+        begin(announce);
+    if (announce->held)
+        ask_duty(announce, false, (struct span){0});
+    announce->held = false;
+    arena_reset(&announce->arena);
+}
+
 /* have_duty sees to it that the duty is ours; false: it is not. */
 static bool have_duty(struct announce *announce)
 {
@@ -108,8 +124,10 @@ static enum status add_letter(struct store *store, const struct event *event, st
 {
     struct letter letter;
     enum status status = store->letter_by_job(store, event->job_seq, arena, &letter, err);
-    if (status == STATUS_OK && !letter.foreign)
-        status = letter_view_read(store, &letter, arena, &page->views[page->count++], err);
+    if (status == STATUS_OK && !letter.foreign) {
+        status = letter_view_read(store, &letter, arena, &page->views[page->count], err);
+        page->count += status == STATUS_OK;
+    }
     if (status != STATUS_NOT_FOUND)
         return status;
     err->text[0] = '\0';
@@ -229,20 +247,61 @@ static enum status shorten(struct announce *announce, struct page *page, struct 
     return status;
 }
 
-/* publish publishes a page; STATUS_OK when a stream has all of it. */
+/* is_hopeless says that one letter is refused for what it is: it is too large even when it is
+ * short, or the stream has refused it again and again and taken one that came after it.  A stream
+ * that takes nothing at all is waited for. */
+static bool is_hopeless(const struct announce *announce, const struct page *page, size_t at)
+{
+    const struct natspost_item *item = &page->items[at];
+    if (item->fate != NATSPOST_REFUSED || item->nobody)
+        return false;
+    if (item->too_large)
+        return true;
+    for (size_t i = at + 1; i < page->count && announce->rounds >= ROUNDS_MAX; i++)
+        if (page->items[i].fate == NATSPOST_STORED)
+            return true;
+    return false;
+}
+
+/* skip leaves a letter out. */
+static void skip(struct announce *announce, const struct page *page, size_t at)
+{
+    const struct letter *letter = &page->views[at].letter;
+    atomic_fetch_add(&announce->desk.tally->announce_skipped, 1);
+    log_line(LOG_ERROR, "NATS announce: the letter %.*s is not told, as the stream refuses it: %s",
+             SLICE_ARG(letter->dlq_id), page->items[at].err.text);
+}
+
+/* check_page says whether a stream has all of a page, but for what is hopeless. */
+static enum status check_page(const struct announce *announce, const struct page *page,
+                              struct err *err)
+{
+    for (size_t i = 0; i < page->count; i++) {
+        const struct natspost_item *item = &page->items[i];
+        if (item->fate == NATSPOST_DELIVERED)
+            return err_set(err, STATUS_UNAVAILABLE, "no stream takes %.*s",
+                           SLICE_ARG(item->subject));
+        if (item->fate != NATSPOST_STORED && !is_hopeless(announce, page, i))
+            return err_set(err, STATUS_UNAVAILABLE, "%s", item->err.text);
+    }
+    return STATUS_OK;
+}
+
+/* publish publishes a page; STATUS_OK when a stream has all of it that it takes. */
 static enum status publish(struct announce *announce, struct page *page, struct err *err)
 {
     natspost_send(announce->post, page->items, page->count, ANSWER_MS);
     enum status status = shorten(announce, page, err);
     if (status == STATUS_OK)
         natspost_send(announce->post, page->items, page->count, ANSWER_MS);
+    announce->rounds++;
+    if (status == STATUS_OK)
+        status = check_page(announce, page, err);
     for (size_t i = 0; i < page->count && status == STATUS_OK; i++) {
-        const struct natspost_item *item = &page->items[i];
-        if (item->fate == NATSPOST_DELIVERED)
-            status =
-                err_set(err, STATUS_UNAVAILABLE, "no stream takes %.*s", SLICE_ARG(item->subject));
-        else if (item->fate != NATSPOST_STORED)
-            status = err_set(err, STATUS_UNAVAILABLE, "%s", item->err.text);
+        if (page->items[i].fate == NATSPOST_STORED)
+            atomic_fetch_add(&announce->desk.tally->announced, 1);
+        else
+            skip(announce, page, i);
     }
     return status;
 }
@@ -257,11 +316,11 @@ static enum status tell(struct announce *announce, struct page *page, struct err
     if (status != STATUS_OK)
         return status;
     int64_t before = announce->cursor;
+    announce->rounds = 0;
     announce->cursor = page->seen;
     status = ask_duty(announce, true, span_seconds(DUTY_SECONDS));
     if (status != STATUS_OK)
         announce->cursor = before;
-    atomic_fetch_add(&announce->desk.tally->announced, page->count);
     return STATUS_OK;
 }
 
@@ -296,7 +355,7 @@ static void work(struct natsdesk *desk)
     }
     enum status status = STATUS_OK;
     if (!announce->post)
-        status = natspost_open(desk->link, &announce->post, &err);
+        status = natspost_open(desk, &announce->post, &err);
     if (status == STATUS_OK)
         status = look(announce, &more, &err);
     if (status != STATUS_OK) {
@@ -333,6 +392,7 @@ enum status announce_open(const struct natsoffice_config *config, struct natstal
                                        .tally = tally,
                                        .work = work,
                                        .leave = leave};
+    set_out(announce);
     enum status status = natsdesk_open(&announce->desk, err);
     if (status != STATUS_OK) {
         announce_close(announce);

@@ -32,6 +32,41 @@ static enum status read_inbox(struct engine *engine, struct store *store, void *
     return store->inbox_list(store, PAGE, arena, &round->items, &round->count, err);
 }
 
+static struct slice text_of(struct json row, const char *name, struct arena *arena)
+{
+    struct json value;
+    struct slice text = {0};
+    if (json_get(row, name, &value) && value.type == JSON_STRING)
+        text = json_text(value, arena);
+    return text;
+}
+
+static enum tristate bool_of(struct json row, const char *name)
+{
+    struct json value;
+    if (!json_get(row, name, &value) || (value.type != JSON_TRUE && value.type != JSON_FALSE))
+        return UNSAID;
+    return value.type == JSON_TRUE ? YES : NO;
+}
+
+/* take_identity has the letter of a row that is none be the row's all the same: it has its id, and
+ * is recovered when the row is. */
+static void take_identity(const struct round *round, const struct inbox_item *row,
+                          struct letter *letter)
+{
+    struct json object;
+    if (json_parse(row->body, &object, NULL) != STATUS_OK)
+        return;
+    struct slice id = text_of(object, "dlq_id", round->arena);
+    if (id.len)
+        letter->dlq_id = id;
+    if (bool_of(object, "recovered") != YES)
+        return;
+    letter->state = LETTER_RECOVERED;
+    letter->recovered_at = round->now;
+    letter->recovered_by = field_head(text_of(object, "recovered_by", round->arena), BY_MAX);
+}
+
 /* take_new makes a letter of an inserted row. */
 static enum status take_new(struct round *round, const struct inbox_item *row, struct err *err)
 {
@@ -45,33 +80,28 @@ static enum status take_new(struct round *round, const struct inbox_item *row, s
         struct err why = *err;
         round->malformed++;
         status = letterform_malformed(row->body, &origin, why.text, round->arena, item, err);
+        if (status == STATUS_OK)
+            take_identity(round, row, &item->letter);
     }
     if (status == STATUS_OK)
         round->import_seqs[round->import_count++] = row->seq;
     return status;
 }
 
-static struct slice text_of(struct json row, const char *name, struct arena *arena)
-{
-    struct json value;
-    struct slice text = {0};
-    if (json_get(row, name, &value) && value.type == JSON_STRING)
-        text = json_text(value, arena);
-    return text;
-}
-
-/* take_update settles the letter of an updated row that says that it is recovered.  Other changes
- * are not ours: they leave the inbox and change nothing. */
+/* take_update settles the letter of an updated row: it says that it is recovered, or else whether
+ * it may be.  What says neither leaves the inbox and changes nothing. */
 static void take_update(struct round *round, const struct inbox_item *row)
 {
-    struct json object, recovered;
+    struct json object;
+    struct settle_item *item = &round->settles[round->settle_count];
     round->settle_seqs[round->settled_seqs++] = row->seq;
-    if (json_parse(row->body, &object, NULL) != STATUS_OK ||
-        !json_get(object, "recovered", &recovered) || recovered.type != JSON_TRUE) {
+    bool parsed = json_parse(row->body, &object, NULL) == STATUS_OK;
+    bool recovered = parsed && bool_of(object, "recovered") == YES;
+    item->recoverable = parsed && !recovered ? bool_of(object, "recoverable") : UNSAID;
+    if (!recovered && item->recoverable == UNSAID) {
         atomic_fetch_add(&round->clerk->counts.ignored, 1);
         return;
     }
-    struct settle_item *item = &round->settles[round->settle_count];
     struct slice at = text_of(object, "recovered_at", round->arena);
     item->dlq_id = text_of(object, "dlq_id", round->arena);
     item->by = field_head(text_of(object, "recovered_by", round->arena), BY_MAX);

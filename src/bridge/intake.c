@@ -7,6 +7,7 @@
 #include "engine/letterform.h"
 
 #define AGAIN_MS 1000    /* between attempts at a store that fails */
+#define REFUSALS_MAX 3   /* of one letter by the store: then it is the letter */
 #define KEEP_US 10000000 /* how often the stream is told that work goes on: within the ack wait */
 
 void intake_init(struct intake *intake, struct natsdesk *desk)
@@ -157,20 +158,45 @@ static void count_item(struct intake *intake, const struct import_item *item, bo
         atomic_fetch_add_explicit(&tally->malformed, 1, memory_order_relaxed);
 }
 
-/* keep_refused stores a message whose letter the engine refuses as one that is malformed. */
-static enum status keep_refused(struct intake *intake, size_t i, struct err *err)
+/* is_outage says that the store may take tomorrow what it does not take today. */
+static bool is_outage(enum status status)
 {
-    struct import_item *item = &intake->items[i];
-    struct err why = item->err;
-    enum status status = make_malformed(intake, i, why.text, err);
+    switch (status) {
+    case STATUS_INVALID:
+    case STATUS_NOT_FOUND:
+    case STATUS_CONFLICT:
+    case STATUS_REFUSED:
+    case STATUS_TOO_LARGE:
+    case STATUS_CORRUPT:
+        return false;
+    default:
+        return status != STATUS_OK;
+    }
+}
+
+/* import_one stores one letter.  The status is its own, or that of a store that fails: then it is
+ * not `its_own`, and may be due to what others asked for at the same time. */
+static enum status import_one(struct intake *intake, struct import_item *item, bool *its_own,
+                              struct err *err)
+{
     struct import_command command = {.items = item, .count = 1};
-    if (status == STATUS_OK)
-        status = natsdesk_call(intake->desk, &command.command, COMMAND_IMPORT, &intake->arena);
-    if (status == STATUS_OK)
+    enum status status =
+        natsdesk_call(intake->desk, &command.command, COMMAND_IMPORT, &intake->arena);
+    *its_own = status == STATUS_OK;
+    if (*its_own)
         status = item->status;
     if (status != STATUS_OK)
-        *err = command.command.err.text[0] ? command.command.err : item->err;
+        *err = *its_own ? item->err : command.command.err;
     return status;
+}
+
+/* keep_refused stores a message whose letter is refused as one that is malformed. */
+static enum status keep_refused(struct intake *intake, size_t i, const struct err *why,
+                                struct err *err)
+{
+    bool its_own;
+    enum status status = make_malformed(intake, i, why->text, err);
+    return status ? status : import_one(intake, &intake->items[i], &its_own, err);
 }
 
 /* is_malformed looks at what the letter became. */
@@ -179,19 +205,24 @@ static bool is_malformed(const struct import_item *item)
     return item->letter.foreign && slice_is(item->letter.reason, REASON_MALFORMED);
 }
 
+/* settle acknowledges a message whose letter is on disk. */
+static void settle(struct intake *intake, size_t i)
+{
+    count_item(intake, &intake->items[i], is_malformed(&intake->items[i]));
+    natsMsg_Ack(intake->messages.Msgs[i], NULL);
+}
+
 /* acknowledge tells the stream of each message whose letter is on disk.  A refused one that cannot
  * be kept either (the store has just failed) stays in the stream. */
 static void acknowledge(struct intake *intake)
 {
-    struct err err = {0};
-    for (int i = 0; i < intake->messages.Count; i++) {
-        struct import_item *item = &intake->items[i];
-        if (item->status != STATUS_OK && keep_refused(intake, (size_t)i, &err) != STATUS_OK) {
+    for (size_t i = 0; i < (size_t)intake->messages.Count; i++) {
+        struct err why = intake->items[i].err, err = {0};
+        if (intake->items[i].status == STATUS_OK ||
+            keep_refused(intake, i, &why, &err) == STATUS_OK)
+            settle(intake, i);
+        else
             natsdesk_trouble(intake->desk, &err);
-            continue;
-        }
-        count_item(intake, item, is_malformed(item));
-        natsMsg_Ack(intake->messages.Msgs[i], NULL);
     }
 }
 
@@ -202,27 +233,88 @@ static void keep_alive(struct intake *intake)
         natsMsg_InProgress(intake->messages.Msgs[i], NULL);
 }
 
-void intake_finish(struct intake *intake)
+/* go_on tells the stream from time to time that work goes on. */
+static void go_on(struct intake *intake, int64_t *told_us)
+{
+    if (natsdesk_steady_us() - *told_us < KEEP_US)
+        return;
+    keep_alive(intake);
+    *told_us = natsdesk_steady_us();
+}
+
+/* pause_for waits before the store is asked again; false: there is no use in it. */
+static bool pause_for(struct intake *intake, int64_t *told_us)
 {
     struct natsdesk *desk = intake->desk;
+    if (natsdesk_rest(desk, AGAIN_MS) || natslink_lost(desk->link))
+        return false;
+    go_on(intake, told_us);
+    return true;
+}
+
+/* try_one stores one letter, until the store takes it, or has refused it again and again.  False:
+ * the desk is to stop. */
+static bool try_one(struct intake *intake, size_t i, int64_t *told_us, enum status *status,
+                    struct err *why)
+{
+    bool its_own;
+    for (int refusals = 0;;) {
+        *status = import_one(intake, &intake->items[i], &its_own, why);
+        if (its_own || (!is_outage(*status) && ++refusals == REFUSALS_MAX))
+            return true;
+        natsdesk_trouble(intake->desk, why);
+        if (!pause_for(intake, told_us))
+            return false;
+    }
+}
+
+/* store_one stores one message, as a letter or as malformed.  What the store takes in neither form
+ * stays in the stream.  False: the desk is to stop. */
+static bool store_one(struct intake *intake, size_t i, int64_t *told_us)
+{
+    struct err why = {0}, err = {0};
+    enum status status;
+    go_on(intake, told_us);
+    if (!try_one(intake, i, told_us, &status, &why))
+        return false;
+    if (status != STATUS_OK)
+        status = keep_refused(intake, i, &why, &err);
+    if (status == STATUS_OK) {
+        settle(intake, i);
+        return true;
+    }
+    natsdesk_trouble(intake->desk, &err);
+    return pause_for(intake, told_us);
+}
+
+/* store_singly stores the messages of a batch that the store refused as a whole. */
+static void store_singly(struct intake *intake, int64_t *told_us)
+{
+    for (size_t i = 0; i < (size_t)intake->messages.Count; i++)
+        if (!store_one(intake, i, told_us))
+            return;
+    natsdesk_fine(intake->desk);
+}
+
+void intake_finish(struct intake *intake)
+{
     int64_t told_us = natsdesk_steady_us();
     if (!intake->submitted)
         return;
     enum status status = await_answer(intake);
-    while (status != STATUS_OK) {
-        natsdesk_trouble(desk, &intake->command.command.err);
-        if (natsdesk_rest(desk, AGAIN_MS) || natslink_lost(desk->link))
+    while (is_outage(status)) {
+        natsdesk_trouble(intake->desk, &intake->command.command.err);
+        if (!pause_for(intake, &told_us))
             break;
-        if (natsdesk_steady_us() - told_us > KEEP_US) {
-            keep_alive(intake);
-            told_us = natsdesk_steady_us();
-        }
         intake_submit(intake);
         status = await_answer(intake);
     }
     if (status == STATUS_OK) {
-        natsdesk_fine(desk);
+        natsdesk_fine(intake->desk);
         acknowledge(intake);
+    } else if (!is_outage(status)) {
+        natsdesk_trouble(intake->desk, &intake->command.command.err);
+        store_singly(intake, &told_us);
     }
     let_go(intake);
 }

@@ -3,6 +3,9 @@
  *     empty --intake_read--> read --intake_submit--> under way --intake_finish--> empty
  *                                                        ^ `-- the store failed: submitted again
  *
+ * A message that the store refuses for what it is, and with it the batch, is found by storing the
+ * batch one by one, and kept as malformed.
+ *
  * While one is under way the next is fetched and read. */
 #ifndef LAZARET_BRIDGE_INTAKE_H
 #define LAZARET_BRIDGE_INTAKE_H

@@ -13,7 +13,8 @@
 
 /* struct natstally: what the desks count. */
 struct natstally {
-    atomic_uint_fast64_t ingested, duplicates, malformed, replayed, refused, announced, reconnects;
+    atomic_uint_fast64_t ingested, duplicates, malformed, replayed, refused, announced,
+        announce_skipped, reconnects;
 };
 
 struct natsdesk {

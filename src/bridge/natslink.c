@@ -25,6 +25,7 @@
 #define BACKOFF_MS_MAX 5000 /* the last */
 #define BACKOFF_DOUBLINGS 6 /* 100 << 6 > 5000 */
 #define RECONNECTS_FOR_EVER (-1)
+#define WRITE_MS 10000 /* for the network to take what is written */
 #define NAME_MAX_BYTES 4096
 
 struct natslink {
@@ -194,11 +195,18 @@ static enum status wrong_file(natsStatus s, const char *what, const char *path, 
                    last_error());
 }
 
+/* uses_tls says that the connection is asked to be encrypted; a server may still insist on it. */
+static bool uses_tls(const struct natslink *link)
+{
+    const struct natslink_options *o = &link->options;
+    return o->tls || link->url.tls || o->tls_ca || o->tls_cert;
+}
+
 static enum status set_tls(const struct natslink *link, natsOptions *out, struct err *err)
 {
     const struct natslink_options *o = &link->options;
     enum status status = STATUS_OK;
-    if (!o->tls && !link->url.tls && !o->tls_ca && !o->tls_cert)
+    if (!uses_tls(link))
         return STATUS_OK;
     if (natsOptions_SetSecure(out, true) != NATS_OK)
         return err_no_memory(err);
@@ -211,8 +219,15 @@ static enum status set_tls(const struct natslink *link, natsOptions *out, struct
     return status;
 }
 
-/* set_manners: no deadline for writing is set, as that makes the socket non-blocking, on which
- * libnats turns in circles as soon as TLS waits for something to read. */
+/* set_deadline sets one for writing: else who publishes into a network that has gone silent waits
+ * in the kernel, holding the connection's lock, and all who look at the connection wait, too.  It
+ * makes the socket non-blocking, on which libnats 3.4.1 turns in circles as soon as TLS waits for
+ * something to read: so not with TLS. */
+static natsStatus set_deadline(const struct natslink *link, natsOptions *out)
+{
+    return uses_tls(link) ? NATS_OK : natsOptions_SetWriteDeadline(out, WRITE_MS);
+}
+
 static natsStatus set_manners(struct natslink *link, natsOptions *out)
 {
     natsStatus s = natsOptions_SetServers(out, link->url.servers, link->url.count);
@@ -230,6 +245,8 @@ static natsStatus set_manners(struct natslink *link, natsOptions *out)
         s = natsOptions_SetReconnectBufSize(out, 0); /* a publish without a connection fails */
     if (s == NATS_OK)
         s = natsOptions_SetFailRequestsOnDisconnect(out, true);
+    if (s == NATS_OK)
+        s = set_deadline(link, out);
     return s;
 }
 

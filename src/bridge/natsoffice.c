@@ -103,6 +103,7 @@ void natsoffice_counts(struct natsoffice *office, struct natsoffice_counts *out)
         .replayed = atomic_load(&tally->replayed),
         .refused = atomic_load(&tally->refused),
         .announced = atomic_load(&tally->announced),
+        .announce_skipped = atomic_load(&tally->announce_skipped),
         .reconnects = atomic_load(&tally->reconnects),
         .connected = is_connected(ingest_desk(office->ingest)) &&
                      is_connected(republish_desk(office->republish)) &&

@@ -39,14 +39,15 @@ bool natsoffice_publish(struct natsoffice *office, struct slice subject, struct 
 
 /* struct natsoffice_counts: what has happened since the start. */
 struct natsoffice_counts {
-    uint64_t ingested;   /* letters that were taken in, */
-    uint64_t malformed;  /* those among them that were no letters, */
-    uint64_t duplicates; /* and those that were known */
-    uint64_t replayed;   /* letters that were published again, */
-    uint64_t refused;    /* and those that nobody took */
-    uint64_t announced;  /* own letters that were published */
-    uint64_t reconnects; /* of all desks */
-    bool connected;      /* all desks are */
+    uint64_t ingested;         /* letters that were taken in, */
+    uint64_t malformed;        /* those among them that were no letters, */
+    uint64_t duplicates;       /* and those that were known */
+    uint64_t replayed;         /* letters that were published again, */
+    uint64_t refused;          /* and those that nobody took */
+    uint64_t announced;        /* own letters that were published */
+    uint64_t announce_skipped; /* and those that the stream refused for good */
+    uint64_t reconnects;       /* of all desks */
+    bool connected;            /* all desks are */
 };
 void natsoffice_counts(struct natsoffice *office, struct natsoffice_counts *out);
 

@@ -17,11 +17,12 @@
 #include "base/seams.h"
 #include "core/field.h"
 
-#define KNOWN_MAX 4096    /* subjects that are remembered */
-#define KNOWN_US 60000000 /* for so long */
-#define SUBJECT_MAX 4096  /* bytes: what a letter may have */
-#define LOOKUP_MS 3000
-#define STEP_NS 100000000 /* how often a wait looks at the connection */
+#define KNOWN_MAX 4096      /* subjects that are remembered */
+#define KNOWN_US 60000000   /* for so long */
+#define SUBJECT_MAX 4096    /* bytes: what a letter may have */
+#define LOOKUP_MS 3000      /* for the server to say whether a stream takes a subject */
+#define LOOKUPS_US 10000000 /* for all subjects of a round: the others wait for the next */
+#define STEP_NS 100000000   /* how often a wait looks at the connection */
 
 /* struct known: whether a stream takes a subject. */
 struct known {
@@ -31,6 +32,7 @@ struct known {
 };
 
 struct natspost {
+    struct natsdesk *desk;
     struct natslink *link;
     natsInbox *inbox;
     natsSubscription *answers; /* of inbox.> */
@@ -110,12 +112,13 @@ static natsStatus open_answers(struct natspost *post)
     return s;
 }
 
-enum status natspost_open(struct natslink *link, struct natspost **out, struct err *err)
+enum status natspost_open(struct natsdesk *desk, struct natspost **out, struct err *err)
 {
     struct natspost *post = mem_zalloc(sizeof(*post));
     if (!post)
         return err_no_memory(err);
-    post->link = link;
+    post->desk = desk;
+    post->link = desk->link;
     post->completed = true;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -125,7 +128,7 @@ enum status natspost_open(struct natslink *link, struct natspost **out, struct e
     pthread_mutex_init(&post->lock, NULL);
     natsStatus s = open_answers(post);
     if (s != NATS_OK) {
-        enum status status = natslink_fail(link, s, 0, "listening for answers", err);
+        enum status status = natslink_fail(post->link, s, 0, "listening for answers", err);
         natspost_close(post);
         return status;
     }
@@ -152,9 +155,9 @@ void natspost_close(struct natspost *post)
 
 /* ---- which streams there are ----------------------------------------------------------------- */
 
-/* ask_streams asks whether a stream takes a subject.  Without JetStream, or the permission to ask,
- * none does as far as can be told. */
-static bool ask_streams(struct natspost *post, const char *subject, bool *sure)
+/* ask_streams asks whether a stream takes a subject.  That none does is only known when the server
+ * says so, or has no JetStream: silence may be an outage, or a user that may not ask. */
+static enum natspost_capture ask_streams(struct natspost *post, const char *subject)
 {
     jsStreamNamesList *list = NULL;
     jsErrCode code = 0;
@@ -163,10 +166,14 @@ static bool ask_streams(struct natspost *post, const char *subject, bool *sure)
     options.Wait = LOOKUP_MS;
     options.Stream.Info.SubjectsFilter = subject;
     natsStatus s = js_StreamNames(&list, natslink_jetstream(post->link), &options, &code);
-    bool captured = s == NATS_OK && list && list->Count > 0;
+    bool some = s == NATS_OK && list && list->Count > 0;
     jsStreamNamesList_Destroy(list);
-    *sure = s != NATS_TIMEOUT && natslink_connected(post->link);
-    return captured;
+    if (some)
+        return NATSPOST_CAPTURED;
+    if (s == NATS_OK || s == NATS_NOT_FOUND || s == NATS_NO_RESPONDERS || code == JSNotEnabledErr ||
+        code == JSNotEnabledForAccountErr)
+        return NATSPOST_FREE;
+    return NATSPOST_UNKNOWN;
 }
 
 static struct known *place_of(struct natspost *post, const char *subject)
@@ -174,18 +181,22 @@ static struct known *place_of(struct natspost *post, const char *subject)
     return &post->known[hash64(slice_of(subject)) % KNOWN_MAX];
 }
 
-static bool is_captured(struct natspost *post, const char *subject)
+/* recall is what the server said of a subject a short time ago. */
+static enum natspost_capture recall(struct natspost *post, const char *subject)
+{
+    const struct known *known = place_of(post, subject);
+    if (!known->subject || strcmp(known->subject, subject) != 0 || steady_us() >= known->until_us)
+        return NATSPOST_UNKNOWN;
+    return known->captured ? NATSPOST_CAPTURED : NATSPOST_FREE;
+}
+
+static void remember(struct natspost *post, const char *subject, bool captured)
 {
     struct known *known = place_of(post, subject);
-    bool sure;
-    if (known->subject && strcmp(known->subject, subject) == 0 && steady_us() < known->until_us)
-        return known->captured;
-    bool captured = ask_streams(post, subject, &sure);
     mem_free(known->subject);
-    known->subject = sure ? mem_strdup(subject) : NULL;
+    known->subject = mem_strdup(subject);
     known->captured = captured;
     known->until_us = steady_us() + KNOWN_US;
-    return captured;
 }
 
 static void forget(struct natspost *post, struct slice subject)
@@ -223,27 +234,64 @@ static natsStatus publish(struct natspost *post, const struct natspost_item *ite
     return s;
 }
 
-/* ask_one looks at the subject of a message, and at whether a stream takes it. */
-static void ask_one(struct natspost *post, struct natspost_item *item, struct arena *arena)
+/* struct asking: the subjects of one round. */
+struct asking {
+    struct natspost *post;
+    struct arena arena;
+    int64_t until_us; /* steady */
+    bool silent;      /* the server did not answer: it is not asked again in this round */
+};
+
+/* may_ask says that there is time to ask, and somebody. */
+static bool may_ask(const struct asking *asking)
 {
-    struct slice subject = arena_dup(arena, item->subject);
+    struct natspost *post = asking->post;
+    return steady_us() < asking->until_us && natslink_connected(post->link) &&
+           !natsdesk_stopping(post->desk);
+}
+
+/* ask_capture finds out whether a stream takes the subject of a message. */
+static void ask_capture(struct asking *asking, struct natspost_item *item)
+{
+    const char *subject = arena_dup(&asking->arena, item->subject).ptr;
+    item->capture = subject ? recall(asking->post, subject) : NATSPOST_UNKNOWN;
+    if (item->capture != NATSPOST_UNKNOWN || asking->silent)
+        return;
+    item->held = !subject || !may_ask(asking);
+    if (item->held)
+        return;
+    item->capture = ask_streams(asking->post, subject);
+    asking->silent = item->capture == NATSPOST_UNKNOWN;
+    if (!asking->silent)
+        remember(asking->post, subject, item->capture == NATSPOST_CAPTURED);
+}
+
+/* ask_one looks at the subject of a message, and at whether a stream takes it.  What somebody has
+ * got, as became known in a round before, was delivered when no stream takes it. */
+static void ask_one(struct asking *asking, struct natspost_item *item)
+{
     item->err.text[0] = '\0';
-    item->nobody = false;
-    if (natspost_subject_check(item->subject, &item->err) != STATUS_OK)
+    item->nobody = item->held = false;
+    if (natspost_subject_check(item->subject, &item->err) != STATUS_OK) {
         refuse(item, &item->err);
-    else if (subject.ptr)
-        item->captured = is_captured(post, subject.ptr);
+        return;
+    }
+    ask_capture(asking, item);
+    if (item->passed && item->capture == NATSPOST_FREE)
+        item->fate = NATSPOST_DELIVERED;
+    else if (item->passed && item->capture == NATSPOST_UNKNOWN)
+        item->held = true;
 }
 
 static void ask_all(struct natspost *post, struct natspost_item *items, size_t count)
 {
-    struct arena arena = {0};
+    struct asking asking = {.post = post, .until_us = steady_us() + LOOKUPS_US};
     for (size_t i = 0; i < count; i++) {
         items[i].sent = false;
         if (items[i].fate == NATSPOST_UNSURE)
-            ask_one(post, &items[i], &arena);
+            ask_one(&asking, &items[i]);
     }
-    arena_release(&arena);
+    arena_release(&asking.arena);
 }
 
 /* send_one sends one message; false: there is no use in going on. */
@@ -270,15 +318,15 @@ static bool send_one(struct natspost *post, struct natspost_item *item, size_t i
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* nobody_listens settles a message that the server could give to nobody.  Where a stream was
- * thought to take it, that is asked once more. */
+/* nobody_listens settles a message that the server could give to nobody.  Where a stream is said
+ * to take it, that is asked once more. */
 static void nobody_listens(struct natspost_item *item)
 {
     struct slice shown = field_head(item->subject, 200);
     err_set(&item->err, STATUS_UNAVAILABLE,
             "nobody listens on %.*s: no stream takes it, and no subscriber", SLICE_ARG(shown));
     item->nobody = true;
-    if (!item->captured)
+    if (item->capture != NATSPOST_CAPTURED)
         refuse(item, &item->err);
 }
 
@@ -290,7 +338,10 @@ static void read_ack(struct natspost_item *item, struct slice text)
     if (json_parse(text, &ack, NULL) != STATUS_OK)
         return;
     if (json_get(ack, "error", &error) && json_get(error, "code", &value)) {
+        int64_t number;
         json_get(error, "description", &description);
+        item->too_large = json_get(error, "err_code", &value) && json_int(value, &number) &&
+                          number == JSStreamMessageExceedsMaximumErr;
         err_set(&item->err, STATUS_UNAVAILABLE, "the stream that takes %.*s refuses it: %.*s",
                 SLICE_ARG(shown), SLICE_ARG(field_head(description.raw, 200)));
         refuse(item, &item->err);
@@ -325,7 +376,7 @@ static void on_answer(natsConnection *connection, natsSubscription *subscription
     struct natspost_item *item = item_of(post, natsMsg_GetSubject(msg));
     if (item && natsMsg_IsNoResponders(msg))
         nobody_listens(item);
-    else if (item && item->captured)
+    else if (item && item->capture != NATSPOST_FREE)
         read_ack(item, text);
     pthread_cond_signal(&post->changed);
     pthread_mutex_unlock(&post->lock);
@@ -339,7 +390,8 @@ static bool is_open(const struct natspost *post)
         return true;
     for (size_t i = 0; i < post->count; i++) {
         const struct natspost_item *item = &post->items[i];
-        if (item->fate == NATSPOST_UNSURE && item->sent && item->captured && !item->err.text[0])
+        if (item->fate == NATSPOST_UNSURE && item->sent && item->capture != NATSPOST_FREE &&
+            !item->err.text[0])
             return true;
     }
     return false;
@@ -362,7 +414,14 @@ static void say_unsure(struct natspost_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct slice shown = field_head(items[i].subject, 200);
-        if (items[i].fate == NATSPOST_UNSURE && !items[i].err.text[0])
+        if (items[i].fate != NATSPOST_UNSURE || items[i].err.text[0])
+            continue;
+        if (items[i].passed && items[i].capture == NATSPOST_UNKNOWN)
+            err_set(&items[i].err, STATUS_UNAVAILABLE,
+                    "somebody has got the message to %.*s, but no stream acknowledged it, and NATS "
+                    "does not say whether one takes it: let the user ask $JS.API.STREAM.NAMES",
+                    SLICE_ARG(shown));
+        else
             err_set(&items[i].err, STATUS_UNAVAILABLE,
                     "NATS did not say in time whether the message to %.*s arrived",
                     SLICE_ARG(shown));
@@ -374,8 +433,8 @@ static void send_all(struct natspost *post, struct natspost_item *items, size_t 
 {
     struct arena arena = {0};
     bool going = true;
-    for (size_t i = 0; i < count && going; i++)
-        if (items[i].fate == NATSPOST_UNSURE)
+    for (size_t i = 0; i < count && going && !natsdesk_stopping(post->desk); i++)
+        if (items[i].fate == NATSPOST_UNSURE && !items[i].held)
             going = send_one(post, &items[i], i, &arena);
     arena_release(&arena);
 }
@@ -389,16 +448,26 @@ static void send_end(struct natspost *post, size_t count)
     natsConnection_Publish(natslink_connection(post->link), address, "", 0);
 }
 
-/* settle closes the round: who was not refused when its end came back was delivered. */
+/* settle_one closes the round for one: what was not refused when its end came back was delivered,
+ * where no stream takes it; elsewhere somebody has got it, and that is all that is known. */
+static void settle_one(struct natspost *post, struct natspost_item *item)
+{
+    if (item->nobody)
+        forget(post, item->subject);
+    if (item->fate != NATSPOST_UNSURE || !item->sent || item->nobody)
+        return;
+    if (post->ended && item->capture == NATSPOST_FREE) {
+        item->fate = NATSPOST_DELIVERED;
+        return;
+    }
+    item->doubtful = true;
+    item->passed = item->passed || (post->ended && item->capture == NATSPOST_UNKNOWN);
+}
+
 static void settle(struct natspost *post)
 {
-    for (size_t i = 0; i < post->count; i++) {
-        struct natspost_item *item = &post->items[i];
-        if (post->ended && item->fate == NATSPOST_UNSURE && item->sent && !item->captured)
-            item->fate = NATSPOST_DELIVERED;
-        if (item->nobody)
-            forget(post, item->subject);
-    }
+    for (size_t i = 0; i < post->count; i++)
+        settle_one(post, &post->items[i]);
     say_unsure(post->items, post->count);
     post->items = NULL;
 }

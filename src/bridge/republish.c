@@ -5,15 +5,22 @@
 #include "bridge/natspost.h"
 #include "core/replay.h"
 
-#define LEASES_MAX 256
-#define LEASE_SECONDS 60
+#define LEASES_MAX 64 /* what a server that is killed may have sent twice, without a stream */
+#define LEASE_SECONDS 30
 #define WAIT_SECONDS 10 /* for a job, when there is none */
 #define ANSWER_MS 5000  /* for the acknowledgements of a batch */
 #define SURE_US                                                                                    \
     90000000 /* for how long what is unsure is sent again: a stream remembers ids for              \
                 two minutes unless it is told otherwise */
-#define HEARTBEAT_US 20000000
+#define HEARTBEAT_US 10000000
 #define AGAIN_MS 1000
+#define KEPT_MAX 1024 /* fates that are remembered */
+
+/* struct kept: what became of a message whose lease ended before it was reported. */
+struct kept {
+    char *id;
+    bool arrived; /* it did; else it may have */
+};
 
 /* struct replay: one letter on its way. */
 struct replay {
@@ -32,7 +39,59 @@ struct republish {
     pthread_cond_t answered;
     struct lease_command *waiting; /* under way; NULL: none */
     bool leased;                   /* it was answered */
+    struct kept kept[KEPT_MAX];    /* the newest replaces the oldest */
+    size_t kept_next;
 };
+
+static bool has_arrived(const struct natspost_item *item)
+{
+    return item->fate == NATSPOST_STORED || item->fate == NATSPOST_DELIVERED;
+}
+
+/* is_known says that there is something to report: also that nobody knows. */
+static bool is_known(const struct natspost_item *item)
+{
+    return item->fate != NATSPOST_UNSURE || item->doubtful;
+}
+
+/* ---- what could not be reported -------------------------------------------------------------- */
+
+static struct kept *find_kept(struct republish *republish, struct slice id)
+{
+    for (size_t i = 0; i < KEPT_MAX; i++)
+        if (republish->kept[i].id && slice_is(id, republish->kept[i].id))
+            return &republish->kept[i];
+    return NULL;
+}
+
+static void drop_kept(struct kept *kept)
+{
+    if (kept)
+        mem_free(kept->id);
+    if (kept)
+        *kept = (struct kept){0};
+}
+
+/* keep_fate remembers what became of a message. */
+static void keep_fate(struct republish *republish, const struct natspost_item *item)
+{
+    if (find_kept(republish, item->id) || (!has_arrived(item) && !item->doubtful))
+        return;
+    struct kept *kept = &republish->kept[republish->kept_next++ % KEPT_MAX];
+    drop_kept(kept);
+    *kept = (struct kept){.id = mem_strdup(item->id.ptr), .arrived = has_arrived(item)};
+}
+
+/* recall_fate gives a message the fate that it is known to have. */
+static void recall_fate(struct republish *republish, struct natspost_item *item)
+{
+    const struct kept *kept = find_kept(republish, item->id);
+    if (!kept)
+        return;
+    item->fate = kept->arrived ? NATSPOST_STORED : NATSPOST_REFUSED;
+    item->doubtful = !kept->arrived;
+    err_set(&item->err, STATUS_UNAVAILABLE, "the message was sent before, and not answered");
+}
 
 /* ---- leasing --------------------------------------------------------------------------------- */
 
@@ -86,8 +145,8 @@ static enum status take_leases(struct republish *republish, struct lease_command
     return command->command.status;
 }
 
-/* give_back returns the leases of what is unsure (of all, without `items`), unstarted: another
- * publisher, or this one later, sends it with the same id. */
+/* give_back returns the leases of what never went out (of all, without `items`), unstarted: another
+ * publisher, or this one later, sends it. */
 static void give_back(struct republish *republish, const struct lease_command *leased,
                       const struct natspost_item *items)
 {
@@ -95,7 +154,7 @@ static void give_back(struct republish *republish, const struct lease_command *l
         arena_array(&republish->arena, leased->count, sizeof(*releases));
     struct release_command command = {.items = releases};
     for (size_t i = 0; releases && i < leased->count; i++)
-        if (!items || items[i].fate == NATSPOST_UNSURE)
+        if (!items || !is_known(&items[i]))
             releases[command.count++].lease_id = slice_of(leased->leases[i].lease_id);
     if (command.count)
         natsdesk_call(&republish->desk, &command.command, COMMAND_RELEASE, &republish->arena);
@@ -172,6 +231,8 @@ static enum status fill_items(struct republish *republish, const struct replay *
         if (replays[i].err.text[0]) {
             items[i].fate = NATSPOST_REFUSED;
             items[i].err = replays[i].err;
+        } else {
+            recall_fate(republish, &items[i]);
         }
     }
     return STATUS_OK;
@@ -200,8 +261,8 @@ static void keep_leases(struct republish *republish, const struct lease_command 
 }
 
 /* publish sends until the fate of each is known, or the time is over in which a stream drops what
- * it has already: then what is unsure counts as refused.  When the desk is to stop, or its
- * connection is lost, it stays unsure. */
+ * it has already: then what never went out counts as refused, and the rest stays unsure.  When the
+ * desk is to stop, or its connection is lost, both stay unsure. */
 static void publish(struct republish *republish, const struct lease_command *leased,
                     struct natspost_item *items)
 {
@@ -222,48 +283,84 @@ static void publish(struct republish *republish, const struct lease_command *lea
             natsdesk_rest(&republish->desk, AGAIN_MS);
     }
     for (size_t i = 0; i < leased->count; i++)
-        if (items[i].fate == NATSPOST_UNSURE)
+        if (!is_known(&items[i]))
             items[i].fate = NATSPOST_REFUSED;
 }
 
 /* ---- the outcome ----------------------------------------------------------------------------- */
 
+/* fill_failure says why a message did not arrive, or that nobody knows whether it did: that is
+ * also so of one that was refused after it had gone out before without an answer. */
+static void fill_failure(struct republish *republish, const struct natspost_item *item,
+                         struct failure *failure)
+{
+    failure_init(failure);
+    failure->message = slice_of(item->err.text);
+    failure->has_class = true;
+    failure->given_class = CLASS_UNAVAILABLE;
+    failure->side_effects = item->doubtful ? EFFECTS_UNKNOWN : EFFECTS_NONE;
+    if (item->doubtful)
+        failure->message =
+            arena_printf(&republish->arena,
+                         "it is not known whether the message arrived, look there before it is "
+                         "sent again: %s",
+                         item->err.text);
+}
+
 static void fill_result(struct republish *republish, const struct natspost_item *item,
                         const struct lease *lease, struct result_item *result)
 {
-    bool arrived = item->fate == NATSPOST_STORED || item->fate == NATSPOST_DELIVERED;
     result->lease_id = slice_of(lease->lease_id);
-    result->failed = !arrived;
-    atomic_fetch_add(arrived ? &republish->desk.tally->replayed : &republish->desk.tally->refused,
-                     1);
-    if (arrived)
-        return;
-    failure_init(&result->failure);
-    result->failure.message = slice_of(item->err.text);
-    result->failure.has_class = true;
-    result->failure.given_class = CLASS_UNAVAILABLE;
+    result->failed = !has_arrived(item);
+    if (result->failed)
+        fill_failure(republish, item, &result->failure);
 }
 
-/* resolve says what became of those that are not unsure, until the engine has it on disk or the
- * desk is to stop: then the leases end by themselves, and the ids keep what was published from
- * being doubled. */
+/* note_reported counts those that the engine has on disk, and remembers the fates of those whose
+ * leases had ended. */
+static void note_reported(struct republish *republish, const struct natspost_item *items,
+                          size_t count, const struct result_item *results)
+{
+    struct natstally *tally = republish->desk.tally;
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_known(&items[i]))
+            continue;
+        const struct result_item *result = &results[n++];
+        if (result->status != STATUS_OK) {
+            keep_fate(republish, &items[i]);
+            continue;
+        }
+        drop_kept(find_kept(republish, items[i].id));
+        atomic_fetch_add(result->failed ? &tally->refused : &tally->replayed, 1);
+    }
+}
+
+/* resolve says what became of those that went out or were refused, until the engine has it on disk
+ * or the desk is to stop: then the leases end by themselves, and the ids keep what was published
+ * from being doubled, as long as a stream remembers them. */
 static void resolve(struct republish *republish, const struct lease_command *leased,
                     const struct natspost_item *items)
 {
     struct result_item *results = arena_array(&republish->arena, leased->count, sizeof(*results));
     struct resolve_command command = {.items = results};
     for (size_t i = 0; results && i < leased->count; i++)
-        if (items[i].fate != NATSPOST_UNSURE)
+        if (is_known(&items[i]))
             fill_result(republish, &items[i], &leased->leases[i], &results[command.count++]);
     if (command.count == 0)
         return;
-    int64_t until = natsdesk_steady_us() + (int64_t)LEASE_SECONDS * 1000000;
-    while (natsdesk_call(&republish->desk, &command.command, COMMAND_RESOLVE, &republish->arena) !=
+    struct arena scratch = {0}; /* of one attempt: an outage may be long */
+    while (natsdesk_call(&republish->desk, &command.command, COMMAND_RESOLVE, &scratch) !=
            STATUS_OK) {
         natsdesk_trouble(&republish->desk, &command.command.err);
-        if (natsdesk_steady_us() > until || natsdesk_rest(&republish->desk, AGAIN_MS))
+        arena_reset(&scratch);
+        if (natsdesk_rest(&republish->desk, AGAIN_MS)) {
+            arena_release(&scratch);
             return;
+        }
     }
+    arena_release(&scratch);
+    note_reported(republish, items, leased->count, results);
     natsdesk_fine(&republish->desk);
 }
 
@@ -287,7 +384,7 @@ static void carry_out(struct republish *republish, const struct lease_command *l
 static bool prepare(struct republish *republish)
 {
     struct err err = {0};
-    if (republish->post || natspost_open(republish->desk.link, &republish->post, &err) == STATUS_OK)
+    if (republish->post || natspost_open(&republish->desk, &republish->post, &err) == STATUS_OK)
         return true;
     natsdesk_trouble(&republish->desk, &err);
     natsdesk_rest(&republish->desk, AGAIN_MS);
@@ -370,6 +467,8 @@ void republish_close(struct republish *republish)
         return;
     republish_stop(republish);
     natsdesk_close(&republish->desk);
+    for (size_t i = 0; i < KEPT_MAX; i++)
+        mem_free(republish->kept[i].id);
     arena_release(&republish->arena);
     pthread_mutex_destroy(&republish->lock);
     pthread_cond_destroy(&republish->answered);

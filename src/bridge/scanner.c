@@ -19,8 +19,7 @@
 #define LANE_PAGE_MIN 50 /* letters of a group in one read */
 #define LANE_PAGES 20    /* reads of one group in one scan */
 #define LEFT_MAX 1000    /* letters that are looked at, of each kind, for those that were left */
-#define TTL_MIN span_seconds(30)
-#define TTL_INTERVALS 3
+#define TTL_BEYOND span_seconds(30) /* the duty is held for so long after the next scan is due */
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
@@ -462,11 +461,9 @@ static enum status scan_now(struct scanner *scanner, struct err *err)
 
 void scanner_init(struct scanner *scanner, const struct seat *seat, struct span interval)
 {
-    struct span ttl = span_of(interval.us, TTL_INTERVALS);
     *scanner = (struct scanner){.seat = seat, .interval = interval};
     scanner->next.us = seat_now(seat).us + interval.us;
-    scanner->duty =
-        (struct seat_duty){.name = SCANNER_DUTY, .ttl = ttl.us < TTL_MIN.us ? TTL_MIN : ttl};
+    scanner->duty = (struct seat_duty){.name = SCANNER_DUTY, .ttl = {interval.us + TTL_BEYOND.us}};
 }
 
 struct span scanner_run(struct scanner *scanner)

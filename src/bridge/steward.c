@@ -190,6 +190,7 @@ void steward_counts(struct steward *steward, struct steward_counts *out)
                                    .alerts_firsts = atomic_load(&alerts->firsts),
                                    .alerts_digested = atomic_load(&alerts->digested),
                                    .alerts_suppressed = atomic_load(&alerts->suppressed),
+                                   .alerts_failed = atomic_load(&alerts->failed),
                                    .inbox_imported = atomic_load(&clerk->imported),
                                    .inbox_malformed = atomic_load(&clerk->malformed),
                                    .inbox_settled = atomic_load(&clerk->settled),

@@ -36,6 +36,7 @@ struct steward_counts {
     uint64_t left;                     /* at the last scan: letters that came back too often */
     uint64_t alerts_slack, alerts_webhook, alerts_nats;         /* messages */
     uint64_t alerts_firsts, alerts_digested, alerts_suppressed; /* letters */
+    uint64_t alerts_failed;                                     /* messages that NATS never took */
     uint64_t inbox_imported, inbox_malformed, inbox_settled, inbox_ignored;
 };
 

@@ -74,8 +74,11 @@ static int own(struct cli *cli, struct serving *serving)
     if (config_targets_load(&cli->config, &cli->arena, &err))
         return say_error(CLI_USAGE, "%s", err.text);
     if (store && !shared && (strncmp(store, "sqlite:", 7) != 0 || !store[7]))
-        return say_error(CLI_USAGE, "--store: must be sqlite:PATH or postgres://..., not \"%s\"",
-                         store);
+        return say_error(CLI_USAGE,
+                         "--store: must be sqlite:PATH or postgres://USER@HOST/DATABASE");
+    if (!shared && (config->postgres_pooled || args_has(&cli->args, "postgres-pooled")))
+        return say_error(CLI_USAGE,
+                         "--postgres-pooled: goes with --store postgres://USER@HOST/DATABASE");
     int code = swarm_read(cli, shared, &serving->swarm);
     if (code)
         return code;

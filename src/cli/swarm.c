@@ -84,18 +84,32 @@ static int read_alerts(struct cli *cli, struct swarm *out)
         code = read_webhook(cli, "alert-webhook", cli->config.alert_webhook, &webhook);
     if (code || (!slack && !webhook))
         return code;
-    if (alerts_targets_add(&cli->config.targets, slack, webhook, &cli->arena, &err))
-        return say_error(CLI_USAGE, "%s", err.text);
+    if (alerts_targets_add(&cli->config.targets, slack, NULL, &cli->arena, &err))
+        return say_error(CLI_USAGE, "--slack-webhook: %s", err.text);
+    if (alerts_targets_add(&cli->config.targets, NULL, webhook, &cli->arena, &err))
+        return say_error(CLI_USAGE, "--alert-webhook: %s", err.text);
     out->slack = slack ? ALERTS_TARGET_SLACK : NULL;
     out->webhook = webhook ? ALERTS_TARGET_WEBHOOK : NULL;
     return 0;
+}
+
+/* read_nats reads where NATS is.  Credentials without an address would do nothing. */
+static int read_nats(struct cli *cli, struct swarm *out)
+{
+    int code = natsflags_read(cli, false, &out->nats);
+    const struct natslink_options *nats = &out->nats;
+    bool more = nats->creds || nats->nkey || nats->user || nats->password || nats->token ||
+                nats->tls_ca || nats->tls_cert || nats->tls_key;
+    if (!code && !nats->url && more)
+        code = say_error(CLI_USAGE, "--nats: is missing; the other flags of NATS go with it");
+    return code;
 }
 
 int swarm_read(struct cli *cli, bool shared, struct swarm *out)
 {
     pthread_mutex_init(&out->lock, NULL);
     out->shared = shared;
-    int code = natsflags_read(cli, false, &out->nats);
+    int code = read_nats(cli, out);
     if (!code)
         code = read_name(cli, out);
     if (!code)
@@ -202,7 +216,8 @@ static void expose_nats(struct expose *expose, struct natsoffice *office)
                   "Letters that came in from NATS or went out to it, by what became of them.");
     EXPOSE_ALL(expose, "outcome", {"ingested", counts.ingested}, {"malformed", counts.malformed},
                {"duplicate", counts.duplicates}, {"replayed", counts.replayed},
-               {"refused", counts.refused}, {"announced", counts.announced});
+               {"refused", counts.refused}, {"announced", counts.announced},
+               {"skipped", counts.announce_skipped});
 }
 
 static void expose_steward(struct expose *expose, const struct swarm *swarm)
@@ -225,6 +240,10 @@ static void expose_steward(struct expose *expose, const struct swarm *swarm)
                       "Messages about dead letters that were handed over, by where they go.");
         EXPOSE_ALL(expose, "to", {"slack", counts.alerts_slack}, {"webhook", counts.alerts_webhook},
                    {"nats", counts.alerts_nats});
+        expose_family(
+            expose, "lazaret_alerts_failed_total", "counter",
+            "Messages about dead letters for NATS that could not be kept until it was back.");
+        expose_int(expose, (int64_t)counts.alerts_failed, EXPOSE_PLAIN);
         expose_family(expose, "lazaret_alert_letters_total", "counter",
                       "Letters that alerts told of at once or in a digest, or not at all.");
         EXPOSE_ALL(expose, "how", {"first", counts.alerts_firsts},

@@ -182,12 +182,27 @@ static void read_state(struct form *form)
     letter->recovered_by = form_text(form, "recovered_by", ENVELOPE_ID_MAX);
 }
 
+/* one_spelling is the id in the one form that it is kept in: of a UUID, small letters.  To a
+ * database both are the same. */
+static struct slice one_spelling(struct form *form, struct slice id)
+{
+    struct uuid uuid;
+    char text[UUID_TEXT_LEN + 1];
+    if (!uuid_parse(id, &uuid))
+        return id;
+    uuid_format(uuid, text);
+    struct slice kept = arena_dup(form->members.arena, (struct slice){text, UUID_TEXT_LEN});
+    if (!kept.ptr)
+        form_no_memory(form);
+    return kept;
+}
+
 /* read_words reads the texts of a letter, and takes from the subject what they leave open. */
 static void read_words(struct form *form)
 {
     struct letter *letter = form->letter;
     struct slice subject = form->origin->subject;
-    letter->dlq_id = form_text(form, "dlq_id", ENVELOPE_ID_MAX);
+    letter->dlq_id = one_spelling(form, form_text(form, "dlq_id", ENVELOPE_ID_MAX));
     letter->original_subject = form_text(form, "original_subject", SUBJECT_MAX);
     letter->reason = form_text(form, "reason", ENVELOPE_ID_MAX);
     letter->reason_detail = form_text(form, "reason_detail", SIZE_MAX);

@@ -15,8 +15,6 @@ static unsigned postgres_news(struct store *store)
     struct postgres_store *s = postgres_of(store);
     unsigned news = s->news;
     s->news = 0;
-    if (s->listener && pg_listener_inbox(s->listener))
-        news |= STORE_NEWS_INBOX;
     return news;
 }
 
@@ -112,6 +110,7 @@ static void postgres_close(struct store *store)
     pg_columns_release(&s->envelopes);
     pg_columns_release(&s->finished);
     pg_columns_release(&s->attempts);
+    pg_columns_release(&s->extras);
     pg_jobs_free(s->jobs);
     pg_totals_free(s->totals);
     pg_cache_free(s->cache);

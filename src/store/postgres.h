@@ -39,7 +39,8 @@
  *
  * Hot tables (job, envelope, event, finished) have the index of their key and, where people ask,
  * one that grows at its end.  A job's row is updated in place (HOT: no indexed column ever
- * changes). */
+ * changes).  A text of any length stands in an index as lazaret.key(text) (postgres_schema.c), so
+ * queries compare keys. */
 #ifndef LAZARET_STORE_POSTGRES_H
 #define LAZARET_STORE_POSTGRES_H
 
@@ -55,6 +56,9 @@
                */
 #define PG_SCHEMA_VERSION 1
 #define PG_PARAMS_MAX 64
+
+/* The longest key that `forever` has as it is; of a longer one it has so many bytes and a hash. */
+#define PG_FOREVER_BYTES 500
 
 /* struct pg_statement: one statement, in one place of the source.  `name` is what it is prepared
  * under, on each connection when it is first used there. */
@@ -83,6 +87,7 @@ enum pg_row {
     PG_ROW_EVENT,
     PG_ROW_ENVELOPE,
     PG_ROW_ATTEMPT,
+    PG_ROW_LETTER,
     PG_ROW_COUNT
 };
 
@@ -152,14 +157,13 @@ struct postgres_store {
     struct pg_head begun;                 /* these four as begin() found them */
     bool names_changed, policies_changed; /* by this turn: the others must look */
     bool ready_changed;                   /* likewise: a job may be ready */
-    struct instant next_due;              /* of the jobs that this turn scheduled */
 
     struct live *live;
     struct pg_jobs *jobs;     /* postgres_touch.c: what this turn touched */
     struct pg_totals *totals; /* postgres_name.c: ended jobs by queue */
     struct pg_counts *counts; /* postgres_letter.h: letters of this turn, and their counters */
     struct pg_cache *cache;   /* postgres_cache.c: envelopes */
-    struct pg_columns events, envelopes, finished, attempts, letters;
+    struct pg_columns events, envelopes, extras, finished, attempts, letters;
     struct pg_listener *listener; /* postgres_listen.c; NULL: none */
     struct arena arena;           /* of the turn */
 };
@@ -243,18 +247,18 @@ void pg_disconnect(struct postgres_store *s);
 /* pg_send puts a statement into the pipeline; its answer is only looked at for an error, which the
  * next pg_query, pg_sync or commit returns.  NULL params: none. */
 enum status pg_send(struct postgres_store *s, const struct pg_statement *statement,
-                    struct pg_params *params, struct err *err);
+                    const struct pg_params *params, struct err *err);
 /* pg_query sends a statement and waits for its rows; everything sent before has been carried out
  * then.  PQclear is the caller's.  On error *rows is NULL; inside a transaction it has `failed`. */
 enum status pg_query(struct postgres_store *s, const struct pg_statement *statement,
-                     struct pg_params *params, PGresult **rows, struct err *err);
+                     const struct pg_params *params, PGresult **rows, struct err *err);
 /* pg_query_text is pg_query for a text that was put together for this once. */
-enum status pg_query_text(struct postgres_store *s, const char *text, struct pg_params *params,
-                          PGresult **rows, struct err *err);
+enum status pg_query_text(struct postgres_store *s, const char *text,
+                          const struct pg_params *params, PGresult **rows, struct err *err);
 /* pg_ask is pg_send for a statement whose rows are wanted: pg_answers waits for those of all that
  * were asked since the last wait, in order.  PQclear is the caller's; on error all are NULL. */
 enum status pg_ask(struct postgres_store *s, const struct pg_statement *statement,
-                   struct pg_params *params, struct err *err);
+                   const struct pg_params *params, struct err *err);
 enum status pg_answers(struct postgres_store *s, PGresult **rows, int count, struct err *err);
 /* pg_run carries out statements without parameters, one after the other: for migrations.  It may
  * take minutes. */
@@ -280,7 +284,6 @@ enum status pg_writable(struct postgres_store *s, struct err *err);
 /* What a turn tells the others. */
 #define PG_TURN_NAMES 1    /* queues or capabilities */
 #define PG_TURN_POLICIES 2 /* policies */
-#define PG_TURN_ALL 4      /* more than it can name: they must read everything */
 
 /* pg_load makes memory show the database.  Without a connection memory stays as it is; after any
  * other failure it is empty and the store unloaded. */
@@ -460,9 +463,6 @@ enum status postgres_capabilities_number(struct store *store, const struct slice
 
 /* ---- letters: postgres_letter.c, _list, _count, _group, _purge, _policy, _swarm ---- */
 
-/* Whether other programs wrote something that was not taken in yet: a term of a SELECT. */
-#define PG_INBOX_WAITS "EXISTS (SELECT 1 FROM " PG_SCHEMA ".inbox)"
-
 enum status postgres_letter_put(struct store *store, struct letter *letter,
                                 const struct slice *text, bool died, struct err *err);
 enum status postgres_letter_get(struct store *store, struct slice dlq_id, struct arena *arena,
@@ -553,7 +553,5 @@ extern const char pg_letter_tables[];
 struct pg_listener *pg_listener_start(const struct postgres_store *s, void (*woken)(void *ctx),
                                       void *ctx);
 void pg_listener_stop(struct pg_listener *listener); /* NULL is fine */
-/* pg_listener_inbox says whether something was put into the inbox since it was last asked. */
-bool pg_listener_inbox(struct pg_listener *listener);
 
 #endif

@@ -1,5 +1,6 @@
 /* postgres_body: what belongs to a job and is only ever read whole: envelopes, status documents,
  * failed attempts, and keys that are kept for good. */
+#include "base/hash.h"
 #include "store/postgres.h"
 
 /* -- envelopes --------------------------------------------------------------------------------- */
@@ -8,6 +9,11 @@ static const Oid envelope_types[] = {PG_INT8, PG_INT8, PG_TEXT, PG_BYTEA};
 static const struct pg_statement envelope_insert = {
     "envelope_insert", "INSERT INTO " PG_SCHEMA ".envelope(seq, job, job_id, body)"
                        " SELECT * FROM unnest($1::" PG_SCHEMA ".envelope_row[])"};
+
+static const Oid extra_types[] = {PG_INT8, PG_INT8};
+static const struct pg_statement extra_insert = {"extra_insert", "INSERT INTO " PG_SCHEMA
+                                                                 ".extra_envelope(job, seq)"
+                                                                 " SELECT * FROM unnest($1, $2)"};
 
 static const Oid attempt_types[] = {PG_INT8, PG_INT8, PG_BYTEA};
 static const struct pg_statement attempt_insert = {
@@ -18,12 +24,11 @@ void pg_bodies_init(struct postgres_store *s)
 {
     pg_rows_init(&s->envelopes, &envelope_insert, PG_ROW_ENVELOPE, envelope_types,
                  sizeof(envelope_types) / sizeof(envelope_types[0]));
+    pg_columns_init(&s->extras, &extra_insert, extra_types,
+                    sizeof(extra_types) / sizeof(extra_types[0]));
     pg_rows_init(&s->attempts, &attempt_insert, PG_ROW_ATTEMPT, attempt_types,
                  sizeof(attempt_types) / sizeof(attempt_types[0]));
 }
-
-static const struct pg_statement extra_insert = {
-    "extra_insert", "INSERT INTO " PG_SCHEMA ".extra_envelope(job, seq) VALUES($1, $2)"};
 
 enum status pg_envelope_insert(struct postgres_store *s, int64_t seq, int64_t job,
                                struct slice job_id, struct slice body, bool extra, struct err *err)
@@ -41,10 +46,9 @@ enum status pg_envelope_insert(struct postgres_store *s, int64_t seq, int64_t jo
     pg_add_body(&s->envelopes, body);
     status = pg_row_end(s, &s->envelopes, err);
     if (status == STATUS_OK && extra) {
-        struct pg_params params = {0};
-        pg_int(&params, job);
-        pg_int(&params, seq);
-        status = pg_send(s, &extra_insert, &params, err);
+        pg_add_int(&s->extras, job);
+        pg_add_int(&s->extras, seq);
+        status = pg_row_end(s, &s->extras, err);
     }
     if (status == STATUS_OK)
         pg_cache_put(s->cache, seq, &stored);
@@ -176,6 +180,8 @@ enum status postgres_envelope_list(struct store *store, int64_t job_seq, struct 
     pg_int(&params, job_seq);
     enum status status = pg_flush_columns(s, &s->envelopes, err);
     if (status == STATUS_OK)
+        status = pg_flush_columns(s, &s->extras, err);
+    if (status == STATUS_OK)
         status = pg_query(s, &envelope_list, &params, &rows, err);
     if (status != STATUS_OK)
         return status;
@@ -282,7 +288,20 @@ enum status postgres_attempt_list(struct store *store, int64_t job_seq, struct a
 
 /* -- keys that are kept for good --------------------------------------------------------------- */
 
-/* A key may be any bytes: it is kept as such. */
+/* A key may be any bytes: it is kept as such.  key_param gives one that may be too long for an
+ * index as its beginning and a hash, which is longer than any that stands for itself. */
+static void key_param(struct pg_params *params, struct slice key,
+                      char room[PG_FOREVER_BYTES + HASH_SIZE])
+{
+    if (key.len > PG_FOREVER_BYTES) {
+        struct hash hash = hash_sha256(&key, 1);
+        memcpy(room, key.ptr, PG_FOREVER_BYTES);
+        memcpy(room + PG_FOREVER_BYTES, hash.bytes, HASH_SIZE);
+        key = (struct slice){room, PG_FOREVER_BYTES + HASH_SIZE};
+    }
+    pg_body(params, key);
+}
+
 static const struct pg_statement forever_get = {
     "forever_get", "SELECT job FROM " PG_SCHEMA ".forever WHERE which = $1 AND key = $2"};
 static const struct pg_statement forever_put = {
@@ -294,8 +313,9 @@ bool postgres_forever_get(struct store *store, enum store_key which, struct slic
 {
     struct pg_params params = {0};
     PGresult *rows;
+    char room[PG_FOREVER_BYTES + HASH_SIZE];
     pg_int(&params, which);
-    pg_body(&params, key);
+    key_param(&params, key, room);
     if (pg_query(postgres_of(store), &forever_get, &params, &rows, err) != STATUS_OK)
         return false;
     bool found = PQntuples(rows) > 0;
@@ -310,8 +330,9 @@ enum status postgres_forever_put(struct store *store, enum store_key which, stru
 {
     struct postgres_store *s = postgres_of(store);
     struct pg_params params = {0};
+    char room[PG_FOREVER_BYTES + HASH_SIZE];
     pg_int(&params, which);
-    pg_body(&params, key);
+    key_param(&params, key, room);
     pg_int(&params, job_seq);
     enum status status = pg_writable(s, err);
     return status == STATUS_OK ? pg_send(s, &forever_put, &params, err) : status;

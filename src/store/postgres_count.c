@@ -17,9 +17,12 @@ int64_t pg_hour_of(struct instant t)
 
 /* -- statements -------------------------------------------------------------------------------- */
 
-#define COUNTED(t)                                                                                 \
-    t ".state = d.state AND " t ".recoverable = d.recoverable AND " t ".reason = d.reason AND " t  \
-      ".source = d.source AND " t ".queue = d.queue"
+/* What row t of letter_count is about, and row d of what is to be added. */
+#define COUNTED                                                                                    \
+    "t.state = d.state AND t.recoverable = d.recoverable"                                          \
+    " AND lazaret.key(t.reason) = lazaret.key(d.reason)"                                           \
+    " AND lazaret.key(t.source) = lazaret.key(d.source)"                                           \
+    " AND lazaret.key(t.queue) = lazaret.key(d.queue)"
 
 /* A count that comes to nothing is removed, not kept as 0. */
 static const struct pg_statement counts_add = {
@@ -28,15 +31,12 @@ static const struct pg_statement counts_add = {
     " FROM unnest($1, $2, $3, $4, $5, $6) AS t(state, recoverable, reason, source, queue, by)"
     " GROUP BY 1, 2, 3, 4, 5 HAVING sum(by) <> 0),"
     " gone AS (DELETE FROM " PG_SCHEMA ".letter_count AS t USING d"
-    " WHERE " COUNTED(
-        "t") " AND t.count + d.by = 0)"
-             " INSERT INTO " PG_SCHEMA
-             ".letter_count(state, recoverable, reason, source, queue, count)"
-             " SELECT state, recoverable, reason, source, queue, by FROM d WHERE NOT EXISTS"
-             " (SELECT 1 FROM " PG_SCHEMA ".letter_count AS t WHERE " COUNTED(
-                 "t") " AND t.count + d.by = 0)"
-                      " ON CONFLICT (state, recoverable, reason, source, queue)"
-                      " DO UPDATE SET count = letter_count.count + EXCLUDED.count"};
+    " WHERE " COUNTED " AND t.count + d.by = 0)"
+    " INSERT INTO " PG_SCHEMA ".letter_count(state, recoverable, reason, source, queue, count)"
+    " SELECT state, recoverable, reason, source, queue, by FROM d WHERE NOT EXISTS"
+    " (SELECT 1 FROM " PG_SCHEMA ".letter_count AS t WHERE " COUNTED " AND t.count + d.by = 0)"
+    " ON CONFLICT (state, recoverable, lazaret.key(reason), lazaret.key(source),"
+    " lazaret.key(queue)) DO UPDATE SET count = letter_count.count + EXCLUDED.count"};
 
 /* A death opens a group that was resolved; one that is ignored stays so. */
 static const struct pg_statement groups_add = {
@@ -45,7 +45,8 @@ static const struct pg_statement groups_add = {
     " last_seen, status) SELECT fingerprint, (array_agg(signature))[1], sum(by), sum(died),"
     " min(failed_at), max(position), 0 FROM unnest($1, $2, $3, $4, $5, $6)"
     " AS t(fingerprint, signature, by, died, failed_at, position) GROUP BY fingerprint"
-    " ON CONFLICT (fingerprint) DO UPDATE SET count = letter_group.count + EXCLUDED.count,"
+    " ON CONFLICT (lazaret.key(fingerprint)) DO UPDATE SET count = letter_group.count + "
+    "EXCLUDED.count,"
     " total = letter_group.total + EXCLUDED.total,"
     " first_seen = least(letter_group.first_seen, EXCLUDED.first_seen),"
     " last_seen = greatest(letter_group.last_seen, EXCLUDED.last_seen),"
@@ -61,7 +62,7 @@ static const struct pg_statement hours_add = {
     " ON CONFLICT (hour) DO UPDATE SET count = t.count + EXCLUDED.count)"
     " INSERT INTO " PG_SCHEMA ".group_hour AS t(fingerprint, hour, count)"
     " SELECT fingerprint, hour, count(*) FROM d WHERE fingerprint IS NOT NULL GROUP BY 1, 2"
-    " ON CONFLICT (fingerprint, hour) DO UPDATE SET count = t.count + EXCLUDED.count"};
+    " ON CONFLICT (lazaret.key(fingerprint), hour) DO UPDATE SET count = t.count + EXCLUDED.count"};
 
 static const Oid count_types[] = {PG_INT8, PG_INT8, PG_TEXT, PG_TEXT, PG_TEXT, PG_INT8};
 static const Oid group_types[] = {PG_TEXT, PG_TEXT, PG_INT8, PG_INT8, PG_INT8, PG_INT8};
@@ -268,7 +269,8 @@ enum status postgres_letter_oldest(struct store *store, struct slice queue, stru
 {
     static const struct pg_statement statement = {
         "letter_oldest",
-        "SELECT " BOUND("queue = $1 AND state = 0", "") ", " BOUND("queue = $1 AND state = 1", "")};
+        "SELECT " BOUND("lazaret.key(queue) = lazaret.key($1) AND state = 0",
+                        "") ", " BOUND("lazaret.key(queue) = lazaret.key($1) AND state = 1", "")};
     struct pg_params params = {0};
     PGresult *rows;
     pg_text(&params, queue);
@@ -284,9 +286,10 @@ enum status postgres_letter_run(struct store *store, struct slice run_id, int64_
                                 int64_t *recovering, struct err *err)
 {
     static const struct pg_statement statement = {
-        "letter_run", "SELECT (SELECT count(*) FROM " PG_SCHEMA ".letter WHERE run_id = $1"
+        "letter_run", "SELECT (SELECT count(*) FROM " PG_SCHEMA
+                      ".letter WHERE lazaret.key(run_id) = lazaret.key($1)"
                       " AND state = 0), (SELECT count(*) FROM " PG_SCHEMA ".letter"
-                      " WHERE run_id = $1 AND state = 1)"};
+                      " WHERE lazaret.key(run_id) = lazaret.key($1) AND state = 1)"};
     struct pg_params params = {0};
     PGresult *rows;
     pg_name(&params, run_id);

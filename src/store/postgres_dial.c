@@ -90,10 +90,10 @@ static const struct pg_statement facts = {
              " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"};
 
 static const struct pg_statement row_types = {
-    "row_types",
-    "SELECT to_regtype('lazaret.job_row')::oid, to_regtype('lazaret.job_change')::oid,"
-    " to_regtype('lazaret.finished_row')::oid, to_regtype('lazaret.event_row')::oid,"
-    " to_regtype('lazaret.envelope_row')::oid, to_regtype('lazaret.attempt_row')::oid"};
+    "row_types", "SELECT to_regtype('lazaret.job_row')::oid, to_regtype('lazaret.job_change')::oid,"
+                 " to_regtype('lazaret.finished_row')::oid, to_regtype('lazaret.event_row')::oid,"
+                 " to_regtype('lazaret.envelope_row')::oid, to_regtype('lazaret.attempt_row')::oid,"
+                 " to_regtype('lazaret.letter_row')::oid"};
 
 /* row_types_take notes the numbers, in the order of enum pg_row. */
 static void row_types_take(struct postgres_store *s, const PGresult *rows)

@@ -92,8 +92,10 @@ static void drop(struct pg_counts *counts, struct slice dlq_id, uint64_t hash)
 
 /* -- looking ----------------------------------------------------------------------------------- */
 
-static const struct pg_statement ids_there = {"letter_ids_there", "SELECT dlq_id FROM " PG_SCHEMA
-                                                                  ".letter WHERE dlq_id = ANY($1)"};
+static const struct pg_statement ids_there = {
+    "letter_ids_there",
+    "SELECT dlq_id FROM " PG_SCHEMA
+    ".letter WHERE lazaret.key(dlq_id) = ANY(ARRAY(SELECT lazaret.key(i) FROM unnest($1) AS i))"};
 static const struct pg_statement origins_there = {
     "letter_origins_there", "SELECT job_idempotency_hash FROM " PG_SCHEMA ".letter"
                             " WHERE foreign_body = 1 AND job_idempotency_hash = ANY($1)"};

@@ -39,8 +39,7 @@ static enum status copied(const struct job_row *row, struct err *err)
     return row->job_id.ptr && row->queue.ptr && row->dlq_id.ptr ? STATUS_OK : err_no_memory(err);
 }
 
-/* live_row tells of a live job.  `worker` is the row of job_workers that is the job's; NULL: ask.
- */
+/* live_row tells of a live job. */
 static enum status live_row(struct postgres_store *s, const struct job *job, struct arena *arena,
                             struct job_row *out, struct err *err)
 {
@@ -106,8 +105,7 @@ static enum status one_live(struct postgres_store *s, const struct job *job, str
                             struct job_row *out, struct err *err)
 {
     struct job_row row;
-    const struct job copy = *job; /* reading may bring others' changes into memory */
-    enum status status = live_row(s, &copy, arena, &row, err);
+    enum status status = live_row(s, job, arena, &row, err);
     if (status == STATUS_OK)
         *out = row;
     return status;
@@ -117,12 +115,13 @@ static enum status one_live(struct postgres_store *s, const struct job *job, str
 
 static const struct pg_statement finished_by_id = {
     "finished_by_id", "SELECT " PG_FINISHED_COLUMNS " FROM " PG_SCHEMA ".finished"
-                      " WHERE job_id = $1 ORDER BY seq DESC LIMIT 1"};
+                      " WHERE lazaret.key(job_id) = lazaret.key($1) ORDER BY seq DESC LIMIT 1"};
 static const struct pg_statement finished_by_seq = {
     "finished_by_seq", "SELECT " PG_FINISHED_COLUMNS " FROM " PG_SCHEMA ".finished WHERE seq = $1"};
 static const struct pg_statement letter_by_id = {
-    "dead_by_id", "SELECT " DEAD_COLUMNS " FROM " PG_SCHEMA ".letter WHERE job_id = $1"
-                  " ORDER BY position DESC LIMIT 1"};
+    "dead_by_id",
+    "SELECT " DEAD_COLUMNS " FROM " PG_SCHEMA
+    ".letter WHERE lazaret.key(job_id) = lazaret.key($1) ORDER BY position DESC LIMIT 1"};
 static const struct pg_statement letter_by_seq = {
     "dead_by_seq", "SELECT " DEAD_COLUMNS " FROM " PG_SCHEMA ".letter WHERE job_seq = $1"};
 
@@ -254,35 +253,49 @@ static void page_params(struct pg_params *params, const struct page *page)
     pg_int(params, page->limit > INT64_MAX ? INT64_MAX : (int64_t)page->limit);
 }
 
-#define FINISHED_PAGE(where)                                                                       \
-    "SELECT " PG_FINISHED_COLUMNS " FROM " PG_SCHEMA ".finished WHERE seq < $1 AND ($3 = 0"        \
-    " OR queue = $3)" where " ORDER BY seq DESC LIMIT $2"
+/* Each reads an index that has its rows in order, and stops at the page's end.  Within a queue the
+ * order is by "seq + 0", as only the index that begins with the queue has it. */
+#define FINISHED_PAGE(where, seq)                                                                  \
+    "SELECT " PG_FINISHED_COLUMNS " FROM " PG_SCHEMA ".finished WHERE " where seq " < $1"          \
+    " ORDER BY " seq " DESC LIMIT $2"
+#define OF_QUEUE(state) FINISHED_PAGE("queue = $3 AND state = " state " AND ", "seq + 0")
 
-static const struct pg_statement finished_page = {"finished_page", FINISHED_PAGE("")};
-static const struct pg_statement done_page = {"done_page", FINISHED_PAGE(" AND state = 3")};
+static const struct pg_statement finished_page = {"finished_page", FINISHED_PAGE("", "seq")};
+static const struct pg_statement done_page = {"done_page", FINISHED_PAGE("state = 3 AND ", "seq")};
 static const struct pg_statement cancelled_page = {"cancelled_page",
-                                                   FINISHED_PAGE(" AND state = 4")};
-_Static_assert(JOB_DONE == 3 && JOB_CANCELLED == 4, "the numbers in FINISHED_PAGE");
+                                                   FINISHED_PAGE("state = 4 AND ", "seq")};
+static const struct pg_statement queue_done_page = {"queue_done_page", OF_QUEUE("3")};
+static const struct pg_statement queue_cancelled_page = {"queue_cancelled_page", OF_QUEUE("4")};
+static const struct pg_statement queue_finished_page = {
+    "queue_finished_page", "SELECT * FROM ((" OF_QUEUE("3") ") UNION ALL (" OF_QUEUE(
+                               "4") ")) AS f ORDER BY seq DESC LIMIT $2"};
+_Static_assert(JOB_DONE == 3 && JOB_CANCELLED == 4, "the numbers in the pages");
 
-static const struct pg_statement dead_page = {
-    "dead_page", "SELECT " DEAD_COLUMNS " FROM " PG_SCHEMA ".letter WHERE job_seq < $1"
-                 " AND ($3 = '' OR queue = $3) AND state <> 2"
-                 " AND NOT EXISTS (SELECT 1 FROM " PG_SCHEMA ".job WHERE seq = job_seq)"
-                 " AND NOT EXISTS (SELECT 1 FROM " PG_SCHEMA ".finished WHERE seq = job_seq)"
-                 " ORDER BY job_seq DESC LIMIT $2"};
-_Static_assert(LETTER_RECOVERED == 2, "the number in dead_page");
+/* What is looked up for each row is a subquery with a LIMIT, which cannot become a join with the
+ * whole table. */
+#define DEAD_PAGE(where, seq)                                                                      \
+    "SELECT " DEAD_COLUMNS " FROM " PG_SCHEMA ".letter WHERE " where seq " < $1 AND state <> 2"    \
+    " AND (SELECT 1 FROM " PG_SCHEMA ".job WHERE seq = job_seq LIMIT 1) IS NULL"                   \
+    " AND (SELECT 1 FROM " PG_SCHEMA ".finished WHERE seq = job_seq LIMIT 1) IS NULL"              \
+    " ORDER BY " seq " DESC LIMIT $2"
+
+static const struct pg_statement dead_page = {"dead_page", DEAD_PAGE("", "job_seq")};
+static const struct pg_statement queue_dead_page = {
+    "queue_dead_page", DEAD_PAGE("lazaret.key(queue) = lazaret.key($3) AND ", "job_seq + 0")};
+_Static_assert(LETTER_RECOVERED == 2, "the number in DEAD_PAGE");
 
 static enum status finished_page_rows(struct postgres_store *s, struct page *page,
                                       struct arena *arena, struct err *err)
 {
-    const struct pg_statement *statement = &finished_page;
+    const struct pg_statement *statement = page->queue ? &queue_finished_page : &finished_page;
     struct pg_params params = {0};
     if (page->state == JOB_DONE)
-        statement = &done_page;
-    else if (page->state == JOB_CANCELLED) /* few among many: by their own index */
-        statement = &cancelled_page;
+        statement = page->queue ? &queue_done_page : &done_page;
+    else if (page->state == JOB_CANCELLED)
+        statement = page->queue ? &queue_cancelled_page : &cancelled_page;
     page_params(&params, page);
-    pg_int(&params, page->queue);
+    if (page->queue)
+        pg_int(&params, page->queue);
     return disk_rows(s, page, statement, &params, finished_row, arena, err);
 }
 
@@ -290,9 +303,11 @@ static enum status dead_page_rows(struct postgres_store *s, struct page *page, s
                                   struct err *err)
 {
     struct pg_params params = {0};
+    bool any = page->queue_name.len == 0;
     page_params(&params, page);
-    pg_name(&params, page->queue_name);
-    return disk_rows(s, page, &dead_page, &params, dead_row, arena, err);
+    if (!any)
+        pg_name(&params, page->queue_name);
+    return disk_rows(s, page, any ? &dead_page : &queue_dead_page, &params, dead_row, arena, err);
 }
 
 /* merge takes the `limit` highest of three lists that are in order. */

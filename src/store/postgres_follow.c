@@ -24,8 +24,8 @@ static const struct pg_statement head_lock = {
     "head_lock", "SELECT " HEAD_COLUMNS ", set_config('lazaret.own', '1', true),"
                  " set_config('plan_cache_mode', 'force_generic_plan', true)"
                  " FROM " PG_SCHEMA ".head FOR UPDATE"};
-static const struct pg_statement head_look = {
-    "head_look", "SELECT " HEAD_COLUMNS ", " PG_INBOX_WAITS " FROM " PG_SCHEMA ".head"};
+static const struct pg_statement head_look = {"head_look",
+                                              "SELECT " HEAD_COLUMNS " FROM " PG_SCHEMA ".head"};
 /* The turn that memory shows is read as well: it must still be there, and the same. */
 static const struct pg_statement turns_since = {
     "turns_since", "SELECT number, nonce, flags FROM " PG_SCHEMA ".turn WHERE number >= $1"
@@ -124,7 +124,6 @@ static enum status since_judge(struct postgres_store *s, struct since *since, st
                     (uint64_t)pg_get_int(turns, count - 1, 1) != since->head.nonce;
     for (int i = 1; i < count; i++)
         since->flags |= pg_get_int(turns, i, 2);
-    since->behind = since->behind || (since->flags & PG_TURN_ALL);
     return STATUS_OK;
 }
 
@@ -219,8 +218,6 @@ static enum status load_snapshot(struct postgres_store *s, struct pg_head *head,
     enum status status = load_begin(s, rows, err);
     if (status == STATUS_OK)
         status = head_read(s, rows[0], head, err);
-    if (status == STATUS_OK && pg_get_int(rows[0], 0, 6) != 0)
-        s->news |= STORE_NEWS_INBOX;
     if (status == STATUS_OK)
         status = pg_names_take(s, rows + 1, err);
     if (status == STATUS_OK)
@@ -290,8 +287,6 @@ enum status postgres_refresh(struct store *store, struct err *err)
     if (status != STATUS_OK)
         return status;
     status = head_read(s, rows, &head, err);
-    if (status == STATUS_OK && pg_get_int(rows, 0, 6) != 0)
-        s->news |= STORE_NEWS_INBOX;
     PQclear(rows);
     if (status != STATUS_OK || (head.turn == s->turn && head.nonce == s->nonce))
         return status;
@@ -339,8 +334,10 @@ enum status pg_turn_take(struct postgres_store *s, bool *behind, struct err *err
     struct since since = {0};
     bool had = s->link != NULL;
     enum status status = turn_since(s, &since, err);
-    if (status != STATUS_OK && had && !s->link) /* it may have been lost long ago: on another */
+    if (status != STATUS_OK && had && !s->link) { /* it may have been lost long ago: on another */
+        since_clear(&since);
         status = turn_since(s, &since, err);
+    }
     if (status == STATUS_OK)
         status = since_judge(s, &since, err);
     if (status == STATUS_OK && !since.behind)

@@ -30,15 +30,16 @@ static enum status group_read(struct postgres_store *s, const PGresult *rows, in
 static const struct pg_statement samples = {
     "group_samples",
     "SELECT g.n, l.dlq_id FROM unnest($1) WITH ORDINALITY AS g(fingerprint, n) CROSS JOIN LATERAL"
-    " (SELECT place, dlq_id FROM " PG_SCHEMA ".letter WHERE letter.fingerprint = g.fingerprint"
-    " ORDER BY state, place DESC LIMIT 3) AS l ORDER BY g.n, l.place DESC"};
+    " (SELECT place, dlq_id FROM " PG_SCHEMA
+    ".letter WHERE lazaret.key(fingerprint) = lazaret.key(g.fingerprint) ORDER BY state, place "
+    "DESC LIMIT 3) AS l ORDER BY g.n, l.place DESC"};
 _Static_assert(SAMPLES == 3, "the number in the statement");
 
 static const struct pg_statement trends = {
     "group_trends",
     "SELECT g.n, h.hour, h.count FROM unnest($1) WITH ORDINALITY AS g(fingerprint, n)"
-    " JOIN " PG_SCHEMA ".group_hour AS h ON h.fingerprint = g.fingerprint"
-    " AND h.hour BETWEEN $2 AND $3"};
+    " JOIN " PG_SCHEMA ".group_hour AS h ON lazaret.key(h.fingerprint) = "
+    "lazaret.key(g.fingerprint) AND h.hour BETWEEN $2 AND $3"};
 
 static enum status samples_read(const PGresult *rows, struct letter_group *groups,
                                 struct arena *arena, struct err *err)
@@ -145,9 +146,9 @@ static enum status no_group(struct slice fingerprint, struct err *err)
 enum status postgres_group_get(struct store *store, struct slice fingerprint, struct instant now,
                                struct arena *arena, struct letter_group *out, struct err *err)
 {
-    static const struct pg_statement statement = {"group_get",
-                                                  "SELECT " GROUP_COLUMNS " FROM " PG_SCHEMA
-                                                  ".letter_group WHERE fingerprint = $1"};
+    static const struct pg_statement statement = {
+        "group_get", "SELECT " GROUP_COLUMNS " FROM " PG_SCHEMA
+                     ".letter_group WHERE lazaret.key(fingerprint) = lazaret.key($1)"};
     struct pg_params params = {0};
     struct letter_group *groups;
     size_t count;
@@ -165,8 +166,8 @@ enum status postgres_group_set(struct store *store, struct slice fingerprint,
                                enum group_status group_status, struct err *err)
 {
     static const struct pg_statement statement = {
-        "group_set", "UPDATE " PG_SCHEMA ".letter_group SET status = $1 WHERE fingerprint = $2"
-                     " RETURNING 1"};
+        "group_set", "UPDATE " PG_SCHEMA ".letter_group SET status = $1 WHERE "
+                     "lazaret.key(fingerprint) = lazaret.key($2) RETURNING 1"};
     struct postgres_store *s = postgres_of(store);
     struct pg_params params = {0};
     PGresult *rows;

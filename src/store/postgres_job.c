@@ -236,6 +236,8 @@ static enum status envelope_free(struct postgres_store *s, int64_t seq, bool *ou
     pg_int(&params, seq);
     enum status status = pg_flush_columns(s, &s->envelopes, err);
     if (status == STATUS_OK)
+        status = pg_flush_columns(s, &s->extras, err);
+    if (status == STATUS_OK)
         status = pg_query(s, &envelope_exists, &params, &rows, err);
     if (status != STATUS_OK)
         return status;

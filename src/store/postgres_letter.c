@@ -115,8 +115,7 @@ enum status pg_letter_rows(struct postgres_store *s, PGresult *rows, struct aren
 static const struct pg_statement letter_insert = {
     "letter_insert",
     "INSERT INTO " PG_SCHEMA ".letter(" PG_LETTER_COLUMNS ", search)"
-    " SELECT " PG_LETTER_COLUMNS ", words::tsvector FROM unnest(" PARAMETERS ",$52)"
-    " AS t(" PG_LETTER_COLUMNS ", words)"};
+    " SELECT " PG_LETTER_COLUMNS ", words::tsvector FROM unnest($1::" PG_SCHEMA ".letter_row[])"};
 
 static const Oid letter_types[PG_LETTER_COLUMN_COUNT + 1] = {
     [0 ... TEXT_FIRST - 1] = PG_INT8,
@@ -146,7 +145,8 @@ static enum status waiting_add(struct postgres_store *s, const struct letter *le
 
 enum status pg_letters_open(struct postgres_store *s, struct err *err)
 {
-    pg_columns_init(&s->letters, &letter_insert, letter_types, PG_LETTER_COLUMN_COUNT + 1);
+    pg_rows_init(&s->letters, &letter_insert, PG_ROW_LETTER, letter_types,
+                 PG_LETTER_COLUMN_COUNT + 1);
     s->counts = mem_zalloc(sizeof(*s->counts));
     if (!s->counts)
         return err_no_memory(err);
@@ -191,6 +191,8 @@ bool pg_letters_waiting(const struct postgres_store *s)
 enum status pg_letters_flush(struct postgres_store *s, struct err *err)
 {
     enum status status = pg_flush_columns(s, &s->letters, err);
+    if (status == STATUS_OK)
+        status = pg_places_flush(s, err);
     if (status == STATUS_OK)
         status = pg_counts_flush(s, err);
     if (status == STATUS_OK)
@@ -240,7 +242,8 @@ enum status postgres_letter_get(struct store *store, struct slice dlq_id, struct
                                 struct letter *out, struct err *err)
 {
     static const struct pg_statement statement = {
-        "letter_get", "SELECT " PG_LETTER_COLUMNS " FROM " PG_SCHEMA ".letter WHERE dlq_id = $1"};
+        "letter_get", "SELECT " PG_LETTER_COLUMNS " FROM " PG_SCHEMA
+                      ".letter WHERE lazaret.key(dlq_id) = lazaret.key($1)"};
     struct postgres_store *s = postgres_of(store);
     struct pg_params params = {0};
     dlq_id = pg_text_cleaned(dlq_id, arena);
@@ -296,18 +299,20 @@ enum status postgres_letter_like(struct store *store, struct slice prefix, size_
                                  struct err *err)
 {
     static const struct pg_statement statement = {
-        "letter_like", "SELECT dlq_id FROM " PG_SCHEMA ".letter WHERE dlq_id >= $1 AND dlq_id < $2"
-                       " ORDER BY dlq_id LIMIT $3"};
+        "letter_like", "SELECT dlq_id FROM " PG_SCHEMA
+                       ".letter WHERE lazaret.key(dlq_id) >= left($1, 200) AND lazaret.key(dlq_id) "
+                       "< left($1, 200) || $2 AND starts_with(dlq_id, $1)"
+                       " ORDER BY lazaret.key(dlq_id) LIMIT $3"};
     struct postgres_store *s = postgres_of(store);
     struct pg_params params = {0};
     PGresult *rows;
     /* The last character that there is stands above every text that begins with the prefix. */
-    struct slice end = arena_printf(arena, "%.*s\xf4\x8f\xbf\xbf", SLICE_ARG(prefix));
-    enum status status = end.ptr ? pg_settled(s, err) : err_no_memory(err);
+    const struct slice last = SLICE("\xf4\x8f\xbf\xbf");
+    enum status status = pg_settled(s, err);
     if (status != STATUS_OK)
         return status;
     pg_name(&params, prefix);
-    pg_name(&params, end);
+    pg_name(&params, last);
     pg_int(&params, max > INT64_MAX ? INT64_MAX : (int64_t)max);
     status = pg_query(s, &statement, &params, &rows, err);
     if (status != STATUS_OK)
@@ -359,7 +364,7 @@ static enum status learn(struct postgres_store *s, const struct letter *letter, 
 {
     static const struct pg_statement statement = {
         "letter_learn", "SELECT " PG_LETTER_COLUMNS " FROM " PG_SCHEMA ".letter"
-                        " WHERE job_seq = $1 OR dlq_id = $2"};
+                        " WHERE job_seq = $1 OR lazaret.key(dlq_id) = lazaret.key($2)"};
     struct pg_params params = {0};
     PGresult *rows;
     struct letter *found;

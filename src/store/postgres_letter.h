@@ -65,7 +65,8 @@ struct pg_counts {
     struct positions given; /* by this turn */
     struct positions taken; /* by letters in the database, from `first` to `last` */
     int64_t first, last;    /* first > last: nothing was looked at */
-    int64_t drift; /* the farthest that a position is from its failed_at, as far as known */
+    int64_t drift;          /* the farthest that a position of this turn is from its failed_at */
+    int64_t drift_sent;     /* what the database was told of that */
     struct position_hint hints[POSITION_HINTS];
 
     struct pg_columns counts, groups, hours; /* what is added to the counters */
@@ -146,6 +147,9 @@ bool pg_missing_origin(const struct pg_counts *counts, uint64_t origin);
 /* pg_place finds the place of a letter that failed at `failed_at`, and takes it. */
 enum status pg_place(struct postgres_store *s, struct instant failed_at, int64_t *out,
                      struct err *err);
+/* pg_places_flush keeps how far places are from their times: a question about a time must look that
+ * far. */
+enum status pg_places_flush(struct postgres_store *s, struct err *err);
 void pg_places_clear(struct pg_counts *counts);
 void pg_places_release(struct pg_counts *counts);
 

@@ -147,9 +147,11 @@ static enum status sent_add(struct postgres_store *s, struct pg_sent one, struct
     return STATUS_OK;
 }
 
-/* mend replaces texts that PostgreSQL would refuse by copies that it takes. */
-static bool mend(struct pg_params *params, struct arena *arena)
+/* mend makes *out of the parameters, with copies that PostgreSQL takes of texts that it would
+ * refuse: they last as long as the arena. */
+static bool mend(const struct pg_params *params, struct arena *arena, struct pg_params *out)
 {
+    *out = *params;
     for (int i = 0; i < params->count; i++) {
         if (params->types[i] != PG_TEXT || !params->values[i])
             continue;
@@ -157,8 +159,8 @@ static bool mend(struct pg_params *params, struct arena *arena)
         struct slice clean = pg_text_cleaned(value, arena);
         if (!clean.ptr || clean.len > INT_MAX)
             return false;
-        params->values[i] = clean.ptr;
-        params->lengths[i] = (int)clean.len;
+        out->values[i] = clean.ptr;
+        out->lengths[i] = (int)clean.len;
     }
     return true;
 }
@@ -180,27 +182,26 @@ static enum status prepare(struct postgres_store *s, const struct pg_statement *
 
 /* put puts a statement into the pipeline, under its name or (pooled, or without one) as a text. */
 static enum status put(struct postgres_store *s, const struct pg_statement *statement,
-                       struct pg_params *params, bool wanted, struct err *err)
+                       const struct pg_params *params, bool wanted, struct err *err)
 {
-    struct pg_params none = {0};
+    static const struct pg_params none = {0};
+    struct pg_params mended;
     struct arena arena = {0};
     bool named = statement->name && !s->pooled;
     int sent = 0;
-    if (!params)
-        params = &none;
     enum status status = pg_connected(s, err);
-    if (status == STATUS_OK && !mend(params, &arena))
+    if (status == STATUS_OK && !mend(params ? params : &none, &arena, &mended))
         status = err_no_memory(err);
     if (status == STATUS_OK && named)
-        status = prepare(s, statement, params, err);
+        status = prepare(s, statement, &mended, err);
     if (status == STATUS_OK)
         status = sent_add(s, (struct pg_sent){.wanted = wanted}, err);
     if (status == STATUS_OK && named)
-        sent = PQsendQueryPrepared(s->link, statement->name, params->count, params->values,
-                                   params->lengths, binary, 1);
+        sent = PQsendQueryPrepared(s->link, statement->name, mended.count, mended.values,
+                                   mended.lengths, binary, 1);
     else if (status == STATUS_OK)
-        sent = PQsendQueryParams(s->link, statement->text, params->count, params->types,
-                                 params->values, params->lengths, binary, 1);
+        sent = PQsendQueryParams(s->link, statement->text, mended.count, mended.types,
+                                 mended.values, mended.lengths, binary, 1);
     if (status == STATUS_OK && !sent)
         status = pg_lost(s, NULL, err);
     arena_release(&arena);
@@ -208,13 +209,13 @@ static enum status put(struct postgres_store *s, const struct pg_statement *stat
 }
 
 enum status pg_send(struct postgres_store *s, const struct pg_statement *statement,
-                    struct pg_params *params, struct err *err)
+                    const struct pg_params *params, struct err *err)
 {
     return put(s, statement, params, false, err);
 }
 
 enum status pg_ask(struct postgres_store *s, const struct pg_statement *statement,
-                   struct pg_params *params, struct err *err)
+                   const struct pg_params *params, struct err *err)
 {
     return put(s, statement, params, true, err);
 }
@@ -358,7 +359,7 @@ enum status pg_answers(struct postgres_store *s, PGresult **rows, int count, str
 }
 
 enum status pg_query(struct postgres_store *s, const struct pg_statement *statement,
-                     struct pg_params *params, PGresult **rows, struct err *err)
+                     const struct pg_params *params, PGresult **rows, struct err *err)
 {
     *rows = NULL;
     bool had = s->link != NULL;
@@ -378,8 +379,8 @@ static const struct pg_statement plan_again = {
     "plan_again", "SELECT set_config('plan_cache_mode', 'force_generic_plan', true)"};
 
 /* In a turn statements have one plan for all values; a text for this once has one for its own. */
-enum status pg_query_text(struct postgres_store *s, const char *text, struct pg_params *params,
-                          PGresult **rows, struct err *err)
+enum status pg_query_text(struct postgres_store *s, const char *text,
+                          const struct pg_params *params, PGresult **rows, struct err *err)
 {
     const struct pg_statement once = {NULL, text};
     *rows = NULL;

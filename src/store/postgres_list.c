@@ -88,7 +88,8 @@ static void demand_number(struct query *query, const char *condition, uint32_t n
 static void demand_text(struct query *query, const char *column, struct slice text)
 {
     if (text.len)
-        buf_addf(&query->where, " AND %s = $%d", column, add_text(query, text));
+        buf_addf(&query->where, " AND lazaret.key(%s) = lazaret.key($%d)", column,
+                 add_text(query, text));
 }
 
 static void demand(struct query *query)
@@ -130,10 +131,11 @@ static void add_arms(struct query *query, const char *condition, bool *first)
 /* add_job_arms looks for the job's own id and for that of its run, and gives no letter twice. */
 static void add_job_arms(struct query *query, bool *first)
 {
-    char own[32], run[80];
+    char own[96], run[128];
     int n = add_text(query, query->filter->job_id);
-    snprintf(own, sizeof(own), " AND job_id = $%d", n);
-    snprintf(run, sizeof(run), " AND run_id = $%d AND job_id IS DISTINCT FROM $%d", n, n);
+    snprintf(own, sizeof(own), " AND lazaret.key(job_id) = lazaret.key($%d)", n);
+    snprintf(run, sizeof(run),
+             " AND lazaret.key(run_id) = lazaret.key($%d) AND job_id IS DISTINCT FROM $%d", n, n);
     add_arms(query, own, first);
     add_arms(query, run, first);
 }

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -39,7 +38,6 @@ struct pg_listener {
     const struct seams *seams;
     void (*woken)(void *ctx);
     void *ctx;
-    atomic_bool inbox; /* something was put there */
 
     PGconn *link;
     bool asked;       /* a statement is on its way */
@@ -73,7 +71,7 @@ static void wake_if_time(struct pg_listener *listener)
 
 /* -- what is heard ----------------------------------------------------------------------------- */
 
-/* commit_heard reads "SERVER TURN READY DUE", as postgres.c writes it. */
+/* commit_heard reads "SERVER TURN READY", as postgres_turn.c writes it. */
 static void commit_heard(struct pg_listener *listener, const char *text)
 {
     unsigned long long server = 0;
@@ -83,16 +81,6 @@ static void commit_heard(struct pg_listener *listener, const char *text)
     if (understood && server == listener->server)
         return;
     wake_by(listener, ready ? GATHER_READY_MS : GATHER_OTHER_MS);
-}
-
-static void notified(struct pg_listener *listener, const PGnotify *notify)
-{
-    if (strcmp(notify->relname, "lazaret_inbox") == 0) {
-        atomic_store_explicit(&listener->inbox, true, memory_order_release);
-        wake_by(listener, GATHER_READY_MS);
-    } else {
-        commit_heard(listener, notify->extra);
-    }
 }
 
 /* take_all takes what has come: answers are only signs of life.  False when the link is lost. */
@@ -111,7 +99,7 @@ static bool take_all(struct pg_listener *listener)
             return false;
     }
     while ((notify = PQnotifies(listener->link))) {
-        notified(listener, notify);
+        commit_heard(listener, notify->extra);
         PQfreemem(notify);
     }
     return PQstatus(listener->link) == CONNECTION_OK;
@@ -184,8 +172,7 @@ static bool attend(struct pg_listener *listener, bool *was_there)
         return true;
     bool go_on = true;
     listener->heard_us = now_us(listener);
-    if (PQsetnonblocking(listener->link, 1) == 0 &&
-        ask(listener, "LISTEN lazaret; LISTEN lazaret_inbox")) {
+    if (PQsetnonblocking(listener->link, 1) == 0 && ask(listener, "LISTEN lazaret")) {
         *was_there = true;
         wake_by(listener, 0);
         go_on = hear(listener);
@@ -269,9 +256,4 @@ void pg_listener_stop(struct pg_listener *listener)
         ;
     pthread_join(listener->thread, NULL);
     listener_free(listener);
-}
-
-bool pg_listener_inbox(struct pg_listener *listener)
-{
-    return atomic_exchange_explicit(&listener->inbox, false, memory_order_acq_rel);
 }

@@ -59,7 +59,7 @@ void pg_places_clear(struct pg_counts *counts)
     counts->given.count = counts->taken.count = 0;
     counts->first = 1;
     counts->last = 0;
-    counts->drift = 0;
+    counts->drift = counts->drift_sent = 0;
 }
 
 void pg_places_release(struct pg_counts *counts)
@@ -130,14 +130,13 @@ static enum status first_free(struct postgres_store *s, int64_t from, int64_t *o
 static const struct pg_statement drift_grow = {
     "drift_grow", "UPDATE " PG_SCHEMA ".letter_drift SET drift = $1 WHERE drift < $1"};
 
-/* drifted keeps how far a place is from its time: a question about a time must look that far. */
-static enum status drifted(struct postgres_store *s, int64_t by, struct err *err)
+enum status pg_places_flush(struct postgres_store *s, struct err *err)
 {
     struct pg_params params = {0};
-    if (by <= s->counts->drift)
+    if (s->counts->drift <= s->counts->drift_sent)
         return STATUS_OK;
-    s->counts->drift = by;
-    pg_int(&params, by);
+    s->counts->drift_sent = s->counts->drift;
+    pg_int(&params, s->counts->drift);
     return pg_send(s, &drift_grow, &params, err);
 }
 
@@ -159,5 +158,7 @@ enum status pg_place(struct postgres_store *s, struct instant failed_at, int64_t
     *hint = (struct position_hint){wanted, *out + 1};
     if (*out > s->position_last)
         s->position_last = *out;
-    return drifted(s, *out - wanted, err);
+    if (*out - wanted > s->counts->drift)
+        s->counts->drift = *out - wanted;
+    return STATUS_OK;
 }

@@ -93,8 +93,10 @@ enum status postgres_tombstone_find(struct store *store, struct slice id, struct
                                     struct tombstone *out, struct err *err)
 {
     static const struct pg_statement statement = {
-        "tombstone_find", "SELECT " TOMBSTONE_COLUMNS " FROM " PG_SCHEMA ".tombstone"
-                          " WHERE job_id = $1 OR dlq_id = $1 ORDER BY seq DESC LIMIT 1"};
+        "tombstone_find",
+        "SELECT " TOMBSTONE_COLUMNS " FROM " PG_SCHEMA ".tombstone"
+        " WHERE lazaret.key(job_id) = lazaret.key($1)"
+        " OR lazaret.key(dlq_id) = lazaret.key($1) ORDER BY seq + 0 DESC LIMIT 1"};
     struct pg_params params = {0};
     pg_name(&params, id);
     return tombstone_read(postgres_of(store), &statement, &params, arena, out, err);

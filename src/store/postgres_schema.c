@@ -6,8 +6,8 @@
  *
  * Hot tables are appended to or addressed by their key.  `job` and `head` are changed in place, in
  * the room that their pages keep free (HOT), so their indexes never grow with the changes;
- * `finished` has indexes that grow at their end: by the time a job ended, and by its id, as
- * generated ids begin with the time. */
+ * `finished` has indexes that grow at their ends: by the time a job ended, by its queue, and by its
+ * id, as generated ids begin with the time. */
 #include "store/postgres.h"
 
 #include "store/postgres_letter.h"
@@ -37,6 +37,14 @@
     ", autovacuum_vacuum_cost_delay = 0"
 
 static const char base_tables[] =
+    /* What a text of any length has in an index: itself, or its beginning and a digest, which is
+     * longer than any that stands for itself. */
+    "CREATE FUNCTION lazaret.digest(text) RETURNS text LANGUAGE sql IMMUTABLE AS"
+    " $$ SELECT encode(sha256(convert_to($1, 'UTF8')), 'hex') $$;"
+    "CREATE FUNCTION lazaret.key(text) RETURNS text LANGUAGE sql IMMUTABLE AS"
+    " $$ SELECT CASE WHEN octet_length($1) <= 200 THEN $1"
+    " ELSE left($1, 200) || lazaret.digest($1) END $$;"
+
     /* One row: whose turn it is, where the numbers stand, and the end of the evidence's chain. */
     "CREATE TABLE lazaret.head(one boolean PRIMARY KEY DEFAULT true CHECK (one),"
     " turn bigint NOT NULL, nonce bigint NOT NULL, seq_last bigint NOT NULL,"
@@ -45,17 +53,19 @@ static const char base_tables[] =
     "INSERT INTO lazaret.head(turn, nonce, seq_last, event_seq, event_hash, position_last)"
     " VALUES(0, 0, 0, 0, decode(repeat('00', 32), 'hex'), 0);"
 
-    /* One row a turn: which live jobs it inserted, changed or removed.  flags: 1 names, 2 policies,
-     * 4 everything. */
+    /* One row a turn: which live jobs it inserted, changed or removed.  flags: 1 names, 2 policies.
+     */
     "CREATE TABLE lazaret.turn(number bigint PRIMARY KEY, nonce bigint NOT NULL,"
     " flags int NOT NULL, jobs bigint[] NOT NULL, at timestamptz NOT NULL DEFAULT now())"
     " WITH (" HOT("2000") ");"
     "INSERT INTO lazaret.turn(number, nonce, flags, jobs) VALUES(0, 0, 0, '{}');"
 
     /* name: any bytes. */
-    "CREATE TABLE lazaret.queue(number int PRIMARY KEY, name bytea NOT NULL UNIQUE,"
+    "CREATE TABLE lazaret.queue(number int PRIMARY KEY, name bytea NOT NULL,"
     " paused int NOT NULL, done bigint NOT NULL, cancelled bigint NOT NULL)"
     " WITH (fillfactor = 50, " HOT("1000") ");"
+
+    "CREATE UNIQUE INDEX queue_name ON lazaret.queue(sha256(name));"
 
     /* names: each as LENGTH:BYTES, and a comma. */
     "CREATE TABLE lazaret.capability_set(number int PRIMARY KEY, names bytea NOT NULL);"
@@ -76,8 +86,10 @@ static const char base_tables[] =
 
     "CREATE TABLE lazaret.finished(" JOB_DEFINITION ", at bigint NOT NULL, job_id text NOT NULL,"
     " result bytea NOT NULL);"
-    "CREATE INDEX finished_id ON lazaret.finished(job_id);"
+    "CREATE INDEX finished_id ON lazaret.finished(lazaret.key(job_id));"
     "CREATE INDEX finished_at ON lazaret.finished(at, seq) WHERE (flags & 8) = 0;"
+    /* "+ 0" keeps the planner from walking along the key instead: see postgres_letter_schema.c. */
+    "CREATE INDEX finished_queue ON lazaret.finished(queue, state, (seq + 0));"
     "CREATE INDEX finished_cancelled ON lazaret.finished(seq) WHERE state = 4;"
 
     "CREATE TABLE lazaret.document(job bigint PRIMARY KEY, body bytea NOT NULL)"
@@ -90,6 +102,7 @@ static const char base_tables[] =
     "CREATE TABLE lazaret.roster(server text PRIMARY KEY, until bigint NOT NULL,"
     " body bytea NOT NULL) WITH (fillfactor = 50);"
 
+    /* key: any bytes; a long one as PG_FOREVER_BYTES says. */
     "CREATE TABLE lazaret.forever(which int, key bytea, job bigint NOT NULL,"
     " PRIMARY KEY(which, key));"
 

@@ -86,7 +86,7 @@
     " IF TG_ARGV[0] = 'text' THEN given := given || '{\"~text\": true}'; END IF;"                  \
     " INSERT INTO lazaret.inbox(is_new, body)"                                                     \
     " VALUES(TG_OP = 'INSERT', lazaret.swarm_form(given));"                                        \
-    " PERFORM pg_notify('lazaret_inbox', ''); RETURN NULL; END $$;"
+    " RETURN NULL; END $$;"
 
 /* -- what others see --------------------------------------------------------------------------- */
 
@@ -94,26 +94,27 @@
     /* Puts off what cannot be written. */                                                         \
     "CREATE FUNCTION lazaret.swarm_late(ids text[], again timestamptz, error text) RETURNS void"   \
     " LANGUAGE sql AS $$ INSERT INTO lazaret.swarm_late(dlq_id, again, error)"                     \
-    " SELECT DISTINCT id, $2, $3 FROM unnest($1) AS id ON CONFLICT (dlq_id)"                       \
+    " SELECT DISTINCT id, $2, $3 FROM unnest($1) AS id ON CONFLICT (lazaret.key(dlq_id))"          \
     " DO UPDATE SET again = EXCLUDED.again, error = EXCLUDED.error $$;"                            \
                                                                                                    \
     /* A lock is waited for only briefly, as the turn waits too.  Plans are made once, when the */ \
     /* tables may be empty, and must be right when they are large: rows are found by their keys. */\
     "CREATE FUNCTION lazaret.swarm_put(ids text[]) RETURNS void LANGUAGE plpgsql"                  \
-    " SET lock_timeout = '200ms' SET lazaret.own = '1' SET plan_cache_mode = force_generic_plan"   \
+    " SET lock_timeout = '200ms' SET plan_cache_mode = force_generic_plan"                         \
     " SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off"               \
     " SET jit = off AS $$ DECLARE late text[]; one text; BEGIN"                                    \
     " SELECT array_agg(dlq_id) INTO late FROM (SELECT dlq_id FROM lazaret.swarm_late"              \
     " WHERE again < now() LIMIT 100) AS l;"                                                        \
     " BEGIN PERFORM lazaret.swarm_write(ids || late);"                                             \
     "  IF late IS NOT NULL THEN"                                                                   \
-    "   DELETE FROM lazaret.swarm_late WHERE dlq_id = ANY(ids || late); END IF; RETURN;"           \
+    "   DELETE FROM lazaret.swarm_late WHERE lazaret.key(dlq_id) = ANY(ARRAY(SELECT"               \
+    "    lazaret.key(i) FROM unnest(ids || late) AS i)); END IF; RETURN;"                          \
     " EXCEPTION WHEN lock_not_available OR deadlock_detected THEN"                                 \
     "  PERFORM lazaret.swarm_late(ids || late, now() + interval '5 seconds', SQLERRM); RETURN;"    \
     " WHEN OTHERS THEN NULL; END;"                                                                 \
     " FOREACH one IN ARRAY ids || late LOOP"                                                       \
     "  BEGIN PERFORM lazaret.swarm_write(ARRAY[one]);"                                             \
-    "   DELETE FROM lazaret.swarm_late WHERE dlq_id = one;"                                        \
+    "   DELETE FROM lazaret.swarm_late WHERE lazaret.key(dlq_id) = lazaret.key(one);"              \
     "  EXCEPTION WHEN OTHERS THEN"                                                                 \
     "   PERFORM lazaret.swarm_late(ARRAY[one], now() + interval '1 hour', SQLERRM); END;"          \
     " END LOOP; END $$;"
@@ -213,8 +214,9 @@
     "  EXECUTE FUNCTION lazaret.swarm_heard(%L)', name, kind);"                                    \
     " EXECUTE format('CREATE TRIGGER lazaret_update AFTER UPDATE ON %s FOR EACH ROW"               \
     "  WHEN (current_setting(''lazaret.own'', true) IS DISTINCT FROM ''1''"                        \
-    "  AND OLD.recovered IS DISTINCT FROM NEW.recovered"                                           \
-    "  AND NEW.recovered::text IN (''true'', ''t'', ''1''))"                                       \
+    "  AND (OLD.recovered IS DISTINCT FROM NEW.recovered"                                          \
+    "  AND NEW.recovered::text IN (''true'', ''t'', ''1'')"                                        \
+    "  OR OLD.recoverable IS DISTINCT FROM NEW.recoverable))"                                      \
     "  EXECUTE FUNCTION lazaret.swarm_heard(%L)', name, kind);"
 
 /* Writes swarm_write for the types that the columns have: each value is cast to that of its column;
@@ -236,15 +238,17 @@
     "   FILTER (WHERE NOT kept)"                                                                   \
     "  INTO names, shown, updates, settles FROM swarm_columns;"                                    \
     " EXECUTE format($f$CREATE FUNCTION lazaret.swarm_write(ids text[]) RETURNS void"              \
-    "  LANGUAGE plpgsql AS $w$ BEGIN"                                                              \
+    "  LANGUAGE plpgsql AS $w$ DECLARE keys text[] :="                                             \
+    "  ARRAY(SELECT lazaret.key(i) FROM unnest(ids) AS i); BEGIN"                                  \
     "  DELETE FROM %1$s AS t USING (SELECT i AS dlq_id FROM unnest(ids) AS i WHERE NOT EXISTS"     \
-    "   (SELECT 1 FROM lazaret.letter AS x WHERE x.dlq_id = i)) AS l WHERE t.dlq_id = %2$s;"       \
+    "   (SELECT 1 FROM lazaret.letter AS x WHERE lazaret.key(x.dlq_id) = lazaret.key(i))) AS l"    \
+    "   WHERE t.dlq_id = %2$s;"                                                                    \
     "  UPDATE %1$s AS t SET %5$s FROM lazaret.letter AS l"                                         \
-    "   WHERE l.dlq_id = ANY(ids) AND t.dlq_id = %2$s;"                                            \
+    "   WHERE lazaret.key(l.dlq_id) = ANY(keys) AND t.dlq_id = %2$s;"                              \
     "  INSERT INTO %1$s(%3$s) SELECT %4$s FROM lazaret.letter AS l"                                \
     "   LEFT JOIN lazaret.envelope AS e ON e.seq = l.envelope_seq"                                 \
     "   LEFT JOIN lazaret.envelope AS o ON o.seq = l.job_seq AND o.job = l.job_seq"                \
-    "   WHERE l.dlq_id = ANY(ids) AND NOT EXISTS"                                                  \
+    "   WHERE lazaret.key(l.dlq_id) = ANY(keys) AND NOT EXISTS"                                    \
     "   (SELECT 1 FROM %1$s AS t WHERE t.dlq_id = %2$s)"                                           \
     "   ON CONFLICT (dlq_id) DO UPDATE SET %6$s;"                                                  \
     "  END $w$$f$, name, key, names, shown, updates, settles);"

@@ -240,15 +240,6 @@ bool pg_job_worker_known(const struct postgres_store *s, int64_t seq, struct sli
 
 /* -- touching ---------------------------------------------------------------------------------- */
 
-/* announce notes what other servers may want to know at once. */
-static void announce(struct postgres_store *s, const struct job *job)
-{
-    s->ready_changed = s->ready_changed || job->state == JOB_PENDING;
-    if (job->state == JOB_SCHEDULED &&
-        (!instant_is_set(s->next_due) || instant_before(job->due_at, s->next_due)))
-        s->next_due = job->due_at;
-}
-
 /* A job that comes from a letter's row may name a queue that is not there, when that row is
  * damaged.
  */
@@ -266,7 +257,7 @@ enum status pg_job_put(struct postgres_store *s, const struct job *job, bool wor
         touched->worker = copy;
         touched->worker_kept = false;
     }
-    announce(s, job);
+    s->ready_changed = s->ready_changed || job->state == JOB_PENDING;
     return STATUS_OK;
 }
 

@@ -18,6 +18,7 @@
 
 #define TURNS_KEPT 10000
 #define TURNS_TRIMMED 1000     /* every so many turns the older ones go */
+#define LOADS_MAX 2            /* after which memory cannot be behind: others are not that fast */
 #define COMMIT_WAIT_SECONDS 10 /* for a connection that can say what became of a COMMIT */
 #define COMMIT_RETRY_MS 200
 
@@ -58,7 +59,8 @@ enum status pg_settled(struct postgres_store *s, struct err *err)
 {
     if (!s->in_transaction)
         return STATUS_OK;
-    struct pg_columns *const waiting[] = {&s->envelopes, &s->events, &s->finished, &s->attempts};
+    struct pg_columns *const waiting[] = {&s->envelopes, &s->extras, &s->events, &s->finished,
+                                          &s->attempts};
     enum status status = pg_jobs_flush(s, err);
     for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]) && status == STATUS_OK; i++)
         status = pg_flush_columns(s, waiting[i], err);
@@ -75,7 +77,8 @@ enum status pg_settled(struct postgres_store *s, struct err *err)
 /* turn_clear forgets what the turn collected. */
 static void turn_clear(struct postgres_store *s)
 {
-    struct pg_columns *const columns[] = {&s->envelopes, &s->events, &s->finished, &s->attempts};
+    struct pg_columns *const columns[] = {&s->envelopes, &s->extras, &s->events, &s->finished,
+                                          &s->attempts};
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
         pg_columns_clear(columns[i]);
     pg_jobs_clear(s->jobs);
@@ -84,7 +87,6 @@ static void turn_clear(struct postgres_store *s)
     arena_reset(&s->arena);
     s->in_transaction = s->failed = s->wrote = false;
     s->names_changed = s->policies_changed = s->ready_changed = false;
-    s->next_due = INSTANT_NONE;
     s->seq_fresh = 0;
 }
 
@@ -92,13 +94,17 @@ enum status postgres_begin(struct store *store, struct err *err)
 {
     struct postgres_store *s = postgres_of(store);
     bool behind = true;
+    int loads = 0;
     enum status status = STATUS_OK;
     BUG_ON(s->in_transaction);
     while (behind && status == STATUS_OK) {
+        loads += s->unloaded;
         status = s->unloaded ? pg_load(s, err) : STATUS_OK;
         if (status == STATUS_OK)
             status = pg_turn_take(s, &behind, err);
         s->unloaded = s->unloaded || (status == STATUS_OK && behind);
+        if (status == STATUS_OK && behind && loads == LOADS_MAX)
+            status = pg_damage(s, err, "the turn of its head is not there");
     }
     if (status != STATUS_OK)
         return status;
@@ -108,16 +114,16 @@ enum status postgres_begin(struct store *store, struct err *err)
     return STATUS_OK;
 }
 
-/* send_notice tells the other servers: whose commit it was, the turn, whether a job may be ready,
- * and when the first of those that it scheduled is due. */
+/* send_notice tells the other servers: whose commit it was, the turn, whether a job may be ready.
+ */
 static enum status send_notice(struct postgres_store *s, const struct pg_head *head,
                                struct err *err)
 {
-    char text[96];
+    char text[64];
     struct pg_params params = {0};
     bool ready = s->ready_changed || s->names_changed || s->policies_changed;
-    snprintf(text, sizeof(text), "%016llx %lld %d %lld", (unsigned long long)s->server,
-             (long long)head->turn, ready, (long long)s->next_due.us);
+    snprintf(text, sizeof(text), "%016llx %lld %d", (unsigned long long)s->server,
+             (long long)head->turn, ready);
     pg_name(&params, slice_of(text));
     return pg_send(s, &notify, &params, err);
 }

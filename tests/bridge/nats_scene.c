@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-atomic_bool commits_fail;
+atomic_bool commits_fail, recoveries_fail;
+atomic_int_fast64_t clock_ahead_us;
 
 static enum status (*real_commit)(struct store *store, struct err *err);
 
@@ -11,6 +12,29 @@ static enum status failing_commit(struct store *store, struct err *err)
     if (atomic_load(&commits_fail))
         return err_set(err, STATUS_IO, "the disk is gone");
     return real_commit(store, err);
+}
+
+static enum status (*real_letter_put)(struct store *store, struct letter *letter,
+                                      const struct slice *text, bool is_new, struct err *err);
+
+static enum status failing_letter_put(struct store *store, struct letter *letter,
+                                      const struct slice *text, bool is_new, struct err *err)
+{
+    if (slice_is(letter->dlq_id, POISON_ID))
+        return err_set(err, STATUS_CORRUPT, "the row is impossible");
+    if (atomic_load(&recoveries_fail) && letter->state == LETTER_RECOVERED)
+        return err_set(err, STATUS_IO, "the disk is gone");
+    return real_letter_put(store, letter, text, is_new, err);
+}
+
+static struct instant wall_ahead(void *ctx)
+{
+    return (struct instant){seams_real()->wall(ctx).us + atomic_load(&clock_ahead_us)};
+}
+
+static struct span steady_ahead(void *ctx)
+{
+    return (struct span){seams_real()->steady(ctx).us + atomic_load(&clock_ahead_us)};
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -22,12 +46,17 @@ static void engine_open(struct scene *scene)
     snprintf(scene->directory, sizeof(scene->directory), "/tmp/lazaret-test-XXXXXX");
     assert_non_null(mkdtemp(scene->directory));
     snprintf(path, sizeof(path), "%s/lazaret.db", scene->directory);
-    struct store_config store = {.path = path, .seams = seams_real()};
-    struct engine_config config = {.seams = seams_real()};
+    scene->seams = *seams_real();
+    scene->seams.wall = wall_ahead;
+    scene->seams.steady = steady_ahead;
+    struct store_config store = {.path = path, .seams = &scene->seams};
+    struct engine_config config = {.seams = &scene->seams};
     if (store_sqlite_open(&store, &config.store, &err))
         fail_msg("%s", err.text);
     real_commit = config.store->commit;
     config.store->commit = failing_commit;
+    real_letter_put = config.store->letter_put;
+    config.store->letter_put = failing_letter_put;
     if (engine_new(&config, &scene->engine, &err) || engine_start(scene->engine, &err))
         fail_msg("%s", err.text);
 }
@@ -71,6 +100,8 @@ int scene_setup_apart(void **state)
 {
     struct scene *scene = mem_zalloc(sizeof(*scene));
     atomic_store(&commits_fail, false);
+    atomic_store(&recoveries_fail, false);
+    atomic_store(&clock_ahead_us, 0);
     natsserver_init(&scene->server);
     natsserver_start(&scene->server);
     engine_open(scene);
@@ -94,6 +125,7 @@ int scene_teardown(void **state)
     char command[128];
     log_set(LOG_INFO, NULL, NULL);
     atomic_store(&commits_fail, false);
+    atomic_store(&recoveries_fail, false);
     client_close(scene);
     office_close_now(scene);
     engine_free(scene->engine);
@@ -133,6 +165,42 @@ void send_bytes(struct scene *scene, const char *subject, const void *bytes, siz
 void send_text(struct scene *scene, const char *subject, const char *text)
 {
     send_bytes(scene, subject, text, strlen(text));
+}
+
+void make_stream(struct scene *scene, const char *name, const char *subject,
+                 const jsStreamConfig *config)
+{
+    jsStreamConfig whole;
+    const char *subjects[] = {subject};
+    jsStreamConfig_Init(&whole);
+    if (config)
+        whole = *config;
+    whole.Name = name;
+    whole.Subjects = subjects;
+    whole.SubjectsLen = 1;
+    assert_int_equal(js_AddStream(NULL, scene->js, &whole, NULL, NULL), NATS_OK);
+}
+
+natsMsg *find_told(struct scene *scene, const char *dlq_id, int *times)
+{
+    jsStreamInfo *info = NULL;
+    natsMsg *found = NULL, *msg = NULL;
+    char part[128];
+    *times = 0;
+    snprintf(part, sizeof(part), "{\"dlq_id\":\"%s\"", dlq_id);
+    if (js_GetStreamInfo(&info, scene->js, "DLQ", NULL, NULL) != NATS_OK)
+        return NULL;
+    for (uint64_t seq = info->State.FirstSeq; seq && seq <= info->State.LastSeq; seq++) {
+        if (js_GetMsg(&msg, scene->js, "DLQ", seq, NULL, NULL) != NATS_OK)
+            continue;
+        struct slice text = {natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg)};
+        if (slice_starts(text, slice_of(part)) && ++*times == 1)
+            found = msg;
+        else
+            natsMsg_Destroy(msg);
+    }
+    jsStreamInfo_Destroy(info);
+    return found;
 }
 
 struct natsoffice_counts counts(struct scene *scene)

@@ -25,7 +25,7 @@
 struct scene {
     struct natsserver server;
     char directory[64];
-    struct store *store;
+    struct seams seams;
     struct engine *engine;
     struct natsoffice *office;
     natsConnection *client; /* the test's own */
@@ -33,8 +33,14 @@ struct scene {
     struct arena arena;
 };
 
-/* While it is set no commit succeeds. */
-extern atomic_bool commits_fail;
+/* While it is set no commit succeeds; or no letter can become recovered. */
+extern atomic_bool commits_fail, recoveries_fail;
+
+/* The store finds a letter with this id impossible. */
+#define POISON_ID "poison"
+
+/* How far the engine's clocks are ahead of the world's. */
+extern atomic_int_fast64_t clock_ahead_us;
 
 /* UNTIL waits for a condition, for long, and fails the test when it does not come true. */
 #define UNTIL(condition)                                                                           \
@@ -64,6 +70,14 @@ void send_text(struct scene *scene, const char *subject, const char *text);
 
 struct natsoffice_counts counts(struct scene *scene);
 bool all_acknowledged(struct scene *scene);
+
+/* make_stream makes a stream; `config` (NULL: none) says more than its name and subject. */
+void make_stream(struct scene *scene, const char *name, const char *subject,
+                 const jsStreamConfig *config);
+
+/* find_told finds the message of a letter in the stream of dead letters, and how often it is there;
+ * NULL: it is not. */
+natsMsg *find_told(struct scene *scene, const char *dlq_id, int *times);
 
 /* letters lists the letters, the oldest first. */
 struct letter *letters(struct scene *scene, size_t *count);

@@ -417,8 +417,33 @@ static void a_nats_that_is_away_holds_up_nobody(void **state)
     assert_int_equal(seen(world).count, 2);
     assert_int_equal(crier.alerts.counts.nats, 0);
     crier.deaf = false;
+    look(world, &crier, 1);
+    assert_int_equal(crier.heard_count, 1);
+    assert_int_equal(crier.alerts.counts.nats, 1);
     look(world, &crier, 40);
-    assert_int_equal(crier.heard_count, 0);
+    assert_int_equal(crier.heard_count, 1);
+    assert_int_equal(crier.alerts.counts.failed, 0);
+    dismiss(&crier);
+}
+
+static void what_nats_never_took_is_counted(void **state)
+{
+    struct world *world = *state;
+    struct crier crier;
+    char queue[16];
+    appoint(world, &crier, "one");
+    crier.deaf = true;
+    for (int i = 0; i < ALERTS_WAITING_MAX + 3; i++) {
+        snprintf(queue, sizeof(queue), "mail%d", i);
+        die_of(world, queue, "", FAILURE);
+        look(world, &crier, ALERTBOOK_WINDOW_SECONDS + 1);
+    }
+    uint64_t dropped = crier.alerts.counts.failed;
+    assert_int_equal(crier.alerts.waiting_count, ALERTS_WAITING_MAX);
+    assert_true(dropped > 0);
+    alerts_leave(&crier.alerts);
+    assert_int_equal(crier.alerts.counts.failed, dropped + ALERTS_WAITING_MAX);
+    assert_int_equal(crier.alerts.counts.nats, 0);
     dismiss(&crier);
 }
 
@@ -534,6 +559,7 @@ int main(void)
         CASE(one_server_says_it_and_another_takes_over),
         CASE(an_engine_that_takes_no_more_is_asked_again),
         CASE(a_nats_that_is_away_holds_up_nobody),
+        CASE(what_nats_never_took_is_counted),
         CASE(what_is_masked_is_masked_here),
         CASE(the_cursor_follows_what_was_said_and_is_not_written_for_nothing),
         CASE(deaths_in_an_empty_store_are_found_after_a_crash),

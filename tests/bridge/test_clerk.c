@@ -147,6 +147,28 @@ static void an_update_to_recovered_settles_the_letter(void **state)
     assert_int_equal(office.clerk.counts.settled, 2);
 }
 
+static void an_update_says_whether_a_letter_may_be_brought_back(void **state)
+{
+    struct world *world = *state;
+    struct office office;
+    appoint(world, &office, "one");
+    put(true, ROW("d-1", ""));
+    put(false, "{\"dlq_id\":\"d-1\",\"recovered\":false,\"recoverable\":false}");
+    clerk_run(&office.clerk);
+    assert_int_equal(left(), 0);
+    assert_int_equal(letter(world, SLICE("d-1")).state, LETTER_DEAD);
+    assert_false(letter(world, SLICE("d-1")).recoverable);
+    assert_int_equal(office.clerk.counts.settled, 1);
+    put(false, "{\"dlq_id\":\"d-1\",\"recovered\":false,\"recoverable\":true}");
+    clerk_run(&office.clerk);
+    assert_true(letter(world, SLICE("d-1")).recoverable);
+    /* That it is recovered says more. */
+    put(false, UPDATE("d-1", ",\"recoverable\":false"));
+    clerk_run(&office.clerk);
+    assert_int_equal(letter(world, SLICE("d-1")).state, LETTER_RECOVERED);
+    assert_chain_holds(world);
+}
+
 static void what_changes_nothing_leaves_the_inbox(void **state)
 {
     struct world *world = *state;
@@ -278,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(an_inserted_row_becomes_a_letter),
         CASE(an_update_to_recovered_settles_the_letter),
+        CASE(an_update_says_whether_a_letter_may_be_brought_back),
         CASE(what_changes_nothing_leaves_the_inbox),
         CASE(a_row_that_was_recovered_when_it_came_is),
         CASE(a_row_that_is_no_letter_is_kept_as_a_malformed_one),

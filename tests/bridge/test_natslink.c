@@ -182,6 +182,26 @@ static void a_link_that_was_lost_can_be_renewed(void **state)
     assert_int_equal(say(f), NATS_OK);
 }
 
+/* Who publishes into a network that takes nothing is told, rather than held for ever. */
+static void a_server_that_reads_nothing_holds_nobody_for_ever(void **state)
+{
+    struct fixture *f = *state;
+    size_t size = 512 << 10;
+    void *bytes = calloc(1, size);
+    natsStatus s;
+    natsserver_start(&f->server);
+    assert_int_equal(open_link(f, false), STATUS_OK);
+    kill(f->server.pid, SIGSTOP);
+    do
+        s = natsConnection_Publish(natslink_connection(f->link), "x", bytes, (int)size);
+    while (s == NATS_OK);
+    kill(f->server.pid, SIGCONT);
+    told(f, &f->disconnected, 1);
+    assert_true(natslink_wait(f->link, WAIT_MS));
+    assert_int_equal(say(f), NATS_OK);
+    free(bytes);
+}
+
 /* Closing while libnats tries to connect, and while it is connected; the sanitizers see a callback
  * that comes too late. */
 static void closing_ends_everything(void **state)
@@ -209,6 +229,7 @@ int main(void)
         TEST(an_outage_is_told_and_passes),
         TEST(nothing_is_kept_while_there_is_no_connection),
         TEST(a_link_that_was_lost_can_be_renewed),
+        TEST(a_server_that_reads_nothing_holds_nobody_for_ever),
         TEST(closing_ends_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -290,6 +290,25 @@ static void a_row_that_becomes_recovered_waits_in_the_inbox(void **state)
     assert_member(items[1].body, "dlq_id", "\"not a uuid\""); /* the letter's own id */
 }
 
+static void a_row_that_may_not_be_recovered_any_more_waits_in_the_inbox(void **state)
+{
+    struct inbox_item *items;
+    (void)state;
+    open_store();
+    die(ONE, SLICE("{}"), LETTER_DEAD);
+    does("UPDATE swarm_dlq SET recoverable = true");
+    assert_int_equal(inbox(&items), 0);
+    does("UPDATE swarm_dlq SET recoverable = false");
+    assert_int_equal(inbox(&items), 1);
+    assert_false(items[0].is_new);
+    assert_member(items[0].body, "dlq_id", "\"" ONE "\"");
+    assert_member(items[0].body, "recoverable", "false");
+    assert_member(items[0].body, "recovered", "false");
+    does("UPDATE swarm_dlq SET recoverable = true");
+    assert_int_equal(inbox(&items), 2);
+    assert_member(items[1].body, "recoverable", "true");
+}
+
 static void a_program_of_another_role_needs_no_rights_to_the_store(void **state)
 {
     struct inbox_item *items;
@@ -700,6 +719,7 @@ int main(void)
         SWARM_TEST(the_columns_have_the_types_of_the_swarm),
         SWARM_TEST(what_a_program_inserts_waits_in_the_inbox),
         SWARM_TEST(a_row_that_becomes_recovered_waits_in_the_inbox),
+        SWARM_TEST(a_row_that_may_not_be_recovered_any_more_waits_in_the_inbox),
         SWARM_TEST(a_program_of_another_role_needs_no_rights_to_the_store),
         SWARM_TEST(a_letter_is_shown_in_every_state),
         SWARM_TEST(a_letter_that_dies_again_shows_its_last_death),

@@ -13,9 +13,11 @@ says so.
 
 import base64
 import dataclasses
+import io
 import json
 import queue
 import secrets
+import select
 import socket
 import ssl
 import threading
@@ -49,6 +51,39 @@ def parse_headers(block):
     headers = dict((name, value.strip()) for name, _, value in (line.partition(":") for line in lines if line))
     status = first.removeprefix("NATS/1.0").strip()
     return {**headers, "Status": status} if status else headers
+
+
+class Wire(io.RawIOBase):
+    """A socket that one thread reads while others write.  With TLS they must not do so at once: who has nothing to do at
+    the moment waits outside of the lock."""
+
+    def __init__(self, handle, lock):
+        self.handle, self.lock = handle, lock
+        handle.setblocking(False)
+
+    def readable(self):
+        return True
+
+    def readinto(self, room):
+        while True:
+            try:
+                with self.lock:
+                    return self.handle.recv_into(room)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                select.select([self.handle], [], [])
+            except ssl.SSLWantWriteError:
+                select.select([], [self.handle], [])
+
+    def send(self, data):
+        with self.lock:  # to its end: what comes between would be in the middle of it
+            rest = memoryview(data)
+            while rest:
+                try:
+                    rest = rest[self.handle.send(rest):]
+                except (BlockingIOError, ssl.SSLWantWriteError):
+                    select.select([], [self.handle], [], PATIENCE)
+                except ssl.SSLWantReadError:
+                    select.select([self.handle], [], [], PATIENCE)
 
 
 class Subscription:
@@ -86,20 +121,20 @@ class Client:
     def __init__(self, host, port, *, login=None, context=None, timeout=PATIENCE):
         self.socket = socket.create_connection((host, port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.lock = threading.Lock()
+        self.lock = threading.Lock()  # of the socket
+        self.books = threading.Lock()  # of the subscriptions
         self.subscriptions, self.pongs, self.last_sid = {}, queue.Queue(), 0
         self.errors = []
         self.info = json.loads(self._line_bytewise().removeprefix("INFO "))
         if context:
             self.socket = context.wrap_socket(self.socket, server_hostname=host)
-        self.stream = self.socket.makefile("rb")
+        self.stream = io.BufferedReader(Wire(self.socket, self.lock))
         hello = {"verbose": False, "pedantic": True, "lang": "python", "version": "1", "protocol": 1, "headers": True,
                  "no_responders": True, "name": "lazaret-tests"}
         hello.update(login(self.info) if callable(login) else login or {})
         self._send(f"CONNECT {json.dumps(hello)}\r\n".encode())
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
-        self.socket.settimeout(None)
         self.flush(timeout)
         self.inbox = f"_INBOX.{secrets.token_hex(8)}"
         self.replies = self.subscribe(self.inbox + ".*")
@@ -133,8 +168,7 @@ class Client:
 
     def _send(self, data):
         try:
-            with self.lock:
-                self.socket.sendall(data)
+            self.stream.raw.send(data)
         except OSError as problem:
             raise Gone from problem
 
@@ -145,7 +179,7 @@ class Client:
         except (OSError, ValueError, ssl.SSLError):
             pass
         self.pongs.put(False)
-        with self.lock:
+        with self.books:
             subscriptions = list(self.subscriptions.values())
         for subscription in subscriptions:
             subscription.queue.put(None)
@@ -168,7 +202,7 @@ class Client:
         body = self.stream.read(size)
         self.stream.read(2)
         headers = parse_headers(body[:head]) if head else {}
-        with self.lock:
+        with self.books:
             subscription = self.subscriptions.get(sid)
         if subscription:
             subscription.queue.put(Message(subject, body[head:], headers, reply[0] if reply else ""))
@@ -192,7 +226,7 @@ class Client:
         self._send(f"HPUB {where}{len(head)} {len(head) + len(data)}\r\n".encode() + head + data + b"\r\n")
 
     def subscribe(self, subject):
-        with self.lock:
+        with self.books:
             self.last_sid += 1
             subscription = self.subscriptions[str(self.last_sid)] = Subscription(self, str(self.last_sid))
         self._send(f"SUB {subject} {subscription.sid}\r\n".encode())
@@ -201,7 +235,7 @@ class Client:
 
     def unsubscribe(self, sid):
         self._send(f"UNSUB {sid}\r\n".encode())
-        with self.lock:
+        with self.books:
             self.subscriptions.pop(sid, None)
 
     def request(self, subject, data=b"", *, headers=None, timeout=PATIENCE):

@@ -181,3 +181,20 @@ def test_two_servers_with_a_scanner_each_bring_none_of_a_thousand_letters_back_t
     extra = heard.pending()
     assert not extra and set(arrived) == set(ids) and set(arrived.values()) == {1}, collections.Counter(arrived.values())
     assert client.stream_info(STREAM)["state"]["messages"] == 1000
+
+
+def test_a_server_of_a_swarm_has_metrics_of_it(one):
+    dlq_id = new_id()
+    publish(one.nats, message(dlq_id))
+    wait_for(one, 1)
+
+    def value(sample):
+        lines = one.get("/metrics").text.splitlines()
+        return next((line.rpartition(" ")[2] for line in lines if line.startswith(sample + " ")), None)
+
+    wait_until(lambda: value('lazaret_nats_letters_total{outcome="ingested"}') == "1", "the letter is counted")
+    wait_until(lambda: value('lazaret_alerts_total{to="nats"}') == "1", "the alert is counted")
+    assert value("lazaret_nats_connected") == "1"
+    for sample in ("lazaret_nats_reconnects_total", "lazaret_scanner_scans_total", "lazaret_scanner_left", 'lazaret_scanner_letters_total{outcome="replayed"}',
+                   'lazaret_alert_letters_total{how="first"}', 'lazaret_inbox_rows_total{outcome="imported"}'):
+        assert value(sample) is not None, sample
