@@ -108,7 +108,7 @@ static int own(struct cli *cli, struct serving *serving)
         owner.station.lock_wait_ms = config->lock_wait_ms;
         status = owner_open(&owner, &serving->owner, &err);
     }
-    return status ? say_error(CLI_STORE, "%s", err.text) : 0;
+    return status ? say_error(status == STATUS_INVALID ? CLI_USAGE : CLI_STORE, "%s", err.text) : 0;
 }
 
 static int open_tokens(struct cli *cli, struct serving *serving)

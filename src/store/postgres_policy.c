@@ -114,8 +114,13 @@ enum status postgres_duty_get(struct store *store, struct slice name, struct are
     return status;
 }
 
+/* Duties are renewed also while nothing else is written: then rows of swarm_dlq that were put off
+ * come to their turn. */
 enum status postgres_duty_put(struct store *store, const struct duty *duty, struct err *err)
 {
+    static const struct pg_statement late = {
+        "swarm_late", "SELECT " PG_SCHEMA ".swarm_put('{}') WHERE EXISTS (SELECT 1 FROM " PG_SCHEMA
+                      ".swarm_late WHERE again < now())"};
     static const struct pg_statement statement = {
         "duty_put", "INSERT INTO " PG_SCHEMA ".duty(name, holder, until, cursor)"
                     " VALUES($1, $2, $3, $4) ON CONFLICT (name) DO UPDATE SET"
@@ -127,5 +132,7 @@ enum status postgres_duty_put(struct store *store, const struct duty *duty, stru
     pg_int(&params, duty->until.us);
     pg_int(&params, duty->cursor);
     enum status status = pg_writable(s, err);
-    return status == STATUS_OK ? pg_send(s, &statement, &params, err) : status;
+    if (status == STATUS_OK)
+        status = pg_send(s, &statement, &params, err);
+    return status == STATUS_OK ? pg_send(s, &late, NULL, err) : status;
 }

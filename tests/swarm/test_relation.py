@@ -188,3 +188,39 @@ def test_events_are_rows(one, database):
     one.post(f"{DLQ}/{dlq_id}/discard").expect(200)
     head = one.get("/api/v1/audit/head").expect(200)["seq"]
     assert database.value("SELECT count(*) FROM swarm_events") == head
+
+
+def test_a_row_that_somebody_locks_is_written_afterwards(one, database):
+    """Lazaret waits for nobody's lock; and the row does not stay behind when nothing else happens."""
+    dlq_id = new_id()
+    publish(one.nats, message(dlq_id))
+    wait_for(one, 1)
+    connection = database.connect()
+    connection.autocommit = False
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM swarm_dlq WHERE dlq_id = %s FOR UPDATE", (dlq_id,))
+            one.post(f"{DLQ}/{dlq_id}/discard").expect(200)
+            assert row(database, dlq_id)["recovered"] is False
+    finally:
+        connection.close()
+    wait_until(lambda: row(database, dlq_id)["recovered"] is True, "the row says that it is settled", patience=60)
+
+
+def test_what_a_program_forbids_no_machine_brings_back(one, database):
+    dlq_id = new_id()
+    insert(database, dlq_id)
+    wait_for(one, 1)
+    database.query("UPDATE swarm_dlq SET recoverable = false WHERE dlq_id = %s", dlq_id)
+    wait_until(lambda: letter(one, dlq_id)["recoverable"] is False, "the letter is not for machines")
+    assert one.post(f"{DLQ}/retry-all").expect(200)["total"] == 0
+
+
+def test_a_row_that_is_no_letter_is_the_letter_of_its_own_id(one, database):
+    dlq_id = new_id()
+    insert(database, dlq_id, original_subject="")
+    wait_for(one, 1)
+    assert letter(one, dlq_id)["reason"] == "malformed"
+    assert row(database, dlq_id)["recovered"] is False
+    assert mark(database, dlq_id)
+    wait_until(lambda: letter(one, dlq_id)["state"] == "recovered", "the letter follows its row")
