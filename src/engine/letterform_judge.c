@@ -24,11 +24,12 @@ struct slice form_text(struct form *form, const char *name, size_t max)
     return members_text(&form->members, form->object, name, max);
 }
 
-/* form_instant reads a time.  The year 1 is how Go writes a time that was never set. */
+/* form_instant reads a time.  The year 1 is how Go writes a time that was never set; an entry of
+ * receipts.json, which no program in Go writes, is found again by the time that it has. */
 struct instant form_instant(struct form *form, struct json object, const char *name)
 {
     struct instant t = members_instant(&form->members, object, name);
-    return t.us == GO_ZERO_TIME_US ? INSTANT_NONE : t;
+    return t.us == GO_ZERO_TIME_US && !form->item->from_receipt ? INSTANT_NONE : t;
 }
 
 bool form_bool(struct form *form, const char *name, bool fallback)

@@ -57,12 +57,31 @@ void fold_check_keys(struct step *step, bool pushed)
 
 /* ---- coming in ------------------------------------------------------------------------------- */
 
+/* imported_body finds what an import brought in, for a letter that the same batch purged. */
+static bool imported_body(struct step *step, struct slice *job_id, struct slice *body)
+{
+    struct import_command *command = (struct import_command *)step->op->command;
+    struct tombstone tombstone;
+
+    if (command->command.kind != COMMAND_IMPORT ||
+        step->store->tombstone_get(step->store, step->event->job_seq, &step->model->arena,
+                                   &tombstone, NULL))
+        return false;
+    for (size_t i = 0; i < command->count; i++)
+        if (command->items[i].letter.job.seq == step->event->job_seq) {
+            *job_id = arena_dup(&step->model->arena, command->items[i].letter.job_id);
+            *body = arena_dup(&step->model->arena, command->items[i].body);
+            return job_id->ptr && body->ptr;
+        }
+    return false;
+}
+
 void fold_read_body(struct step *step, struct slice *job_id)
 {
     struct model *model = step->model;
     struct model_job *job = step->job;
-    struct job_row row;
-    struct stored_envelope stored;
+    struct job_row row = {0};
+    struct stored_envelope stored = {0};
     struct err err = {0};
     enum status status =
         step->store->job_find_seq(step->store, step->event->job_seq, &model->arena, &row, &err);
@@ -70,16 +89,18 @@ void fold_read_body(struct step *step, struct slice *job_id)
     if (!status)
         status = step->store->envelope_get(step->store, row.job.envelope_seq, &model->arena,
                                            &stored, &err);
+    *job_id = row.job_id;
+    if (status == STATUS_NOT_FOUND && imported_body(step, job_id, &stored.body))
+        status = STATUS_OK;
     if (status) {
         model_violated(model, "job %" PRId64 " of event %" PRId64 " cannot be read: %s",
                        step->event->job_seq, step->event->seq, err.text);
         return;
     }
-    *job_id = row.job_id;
     job->body_now = stored.body;
     if (!job->foreign &&
         envelope_parse(stored.body, SIZE_MAX, &model->arena, &job->envelope, &err) != STATUS_OK)
-        model_violated(model, "job %.*s: its envelope cannot be read: %s", SLICE_ARG(row.job_id),
+        model_violated(model, "job %.*s: its envelope cannot be read: %s", SLICE_ARG(*job_id),
                        err.text);
 }
 

@@ -65,7 +65,7 @@ static void presets_give_the_table_of_the_contract(void **state)
         const char *name;
         uint32_t runs;
         enum jitter jitter;
-        int64_t us[5]; /* before attempt 2, 3, ... */
+        int64_t us[9]; /* before attempt 2, 3, ... */
     } table[] = {
         {"receipts", 5, JITTER_NONE, {2 * S, 4 * S, 8 * S, 16 * S}},
         {"dispatch", 3, JITTER_NONE, {10 * S, 30 * S}},
@@ -73,6 +73,7 @@ static void presets_give_the_table_of_the_contract(void **state)
         {"map", 3, JITTER_NONE, {1 * S, 2 * S}},
         {"background", 4, JITTER_NONE, {25 * MS, 50 * MS, 100 * MS}},
         {"post-adjudication", 4, JITTER_NONE, {25 * MS, 50 * MS, 100 * MS}},
+        {"replay", 10, JITTER_NONE, {S, S, S, S, S, S, S, S, S}},
         {"default", 6, JITTER_FULL, {5 * S, 30 * S, 120 * S, 600 * S, 3600 * S}},
     };
     const char *name;
