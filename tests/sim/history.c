@@ -4,6 +4,11 @@
  *                     |
  *                     `-- batch answered: folded and checked
  *                         batch failed:   in doubt until the next event is written, or a crash
+ *                                         shows it
+ *
+ * What a crash did not show, the next one may, as long as nothing was committed since: the log that
+ * SQLite recovers from still has the end of the failed transaction, and a page that is written
+ * again in the same place, with the same content, makes it whole.
  *
  * A batch can be acknowledged although the power failed in the same step (after its commit): its
  * events are then folded when the machine is on again, before anything that the crash left is
@@ -233,15 +238,18 @@ static void batch_doubt(struct history *history)
 static void look_around(struct history *history)
 {
     struct model *model = &history->model;
+    bool found = false;
 
     disk_observe(history->world.disk, true);
     if (!model->violated)
-        model_recover(model, history->store, history->doubtful);
+        found = model_recover(model, history->store, history->doubtful);
     if (!model->violated)
         model_inspect(model, history->store);
     disk_observe(history->world.disk, false);
-    batch_free(history->doubtful);
-    history->doubtful = NULL;
+    if (found) {
+        batch_free(history->doubtful);
+        history->doubtful = NULL;
+    }
 }
 
 /* crash ends the machine, whose power has failed, and starts it again.  `acknowledged`: the batch

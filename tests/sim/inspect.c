@@ -291,7 +291,7 @@ void model_inspect(struct model *model, struct store *store)
     arena_release(&in.arena);
 }
 
-void model_recover(struct model *model, struct store *store, struct batch *doubtful)
+bool model_recover(struct model *model, struct store *store, struct batch *doubtful)
 {
     struct inspection in = {.model = model, .store = store};
     struct event *events;
@@ -312,4 +312,5 @@ void model_recover(struct model *model, struct store *store, struct batch *doubt
         model_whole(model, doubtful);
     }
     arena_release(&in.arena);
+    return count > 0;
 }

@@ -175,7 +175,8 @@ void model_whole(struct model *model, struct batch *doubtful);
 /* model_inspect compares everything in the store with the model. */
 void model_inspect(struct model *model, struct store *store);
 
-/* model_recover reads the events that a crash left, past those that are known, and folds them. */
-void model_recover(struct model *model, struct store *store, struct batch *doubtful);
+/* model_recover reads the events that a crash left, past those that are known, and folds them; it
+ * says whether there were any. */
+bool model_recover(struct model *model, struct store *store, struct batch *doubtful);
 
 #endif
