@@ -562,10 +562,10 @@ static void a_role_that_may_not_write_is_told_what_to_do(void **state)
     pgserver_database(empty, NULL);
     snprintf(url, sizeof(url), "postgres://guest@127.0.0.1:%u/%.60s", pgserver_port(),
              strrchr(empty, '/') + 1);
-    assert_refused(url, STATUS_READ_ONLY, "grant");
+    assert_refused(url, STATUS_READ_ONLY, "must own");
     snprintf(url, sizeof(url), "postgres://guest@127.0.0.1:%u/%.60s", pgserver_port(),
              strrchr(scene->url, '/') + 1);
-    assert_refused(url, STATUS_READ_ONLY, "grant");
+    assert_refused(url, STATUS_READ_ONLY, "must own");
     pgserver_drop(empty);
 }
 
