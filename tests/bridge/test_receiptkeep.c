@@ -1,4 +1,5 @@
 /* receipts.json when something goes wrong, files of somebody's own, and the keeper. */
+#include "bridge/lockedfile.h"
 #include "bridge/receipt_scene.h"
 
 #include <fcntl.h>
@@ -419,6 +420,17 @@ static void wait_for(struct scene *scene, const char *text, size_t open)
     fail_msg("\"%s\" did not come", text ? text : "a letter");
 }
 
+/* put_in_turn writes the file while its keeper does not: an editor who does not wait for the lock
+ * may lose what it wrote, in the moment before the keeper's file takes its place. */
+static void put_in_turn(struct scene *scene, const char *text)
+{
+    struct lockedfile file = {0};
+    struct err err;
+    assert_int_equal(lockedfile_open(&file, scene->path, false, &err), STATUS_OK);
+    put(scene, text);
+    lockedfile_close(&file);
+}
+
 static void a_keeper_keeps_the_file_and_the_letters_in_step(void **state)
 {
     struct scene *scene = *state;
@@ -429,7 +441,7 @@ static void a_keeper_keeps_the_file_and_the_letters_in_step(void **state)
     assert_int_equal(letters(scene, "open"), 1);
     dies(scene, RECEIPT("own"));
     wait_for(scene, RECEIPT("own"), 0);
-    put(scene, "[{\"receipt\":" RECEIPT("late") "}]");
+    put_in_turn(scene, "[{\"receipt\":" RECEIPT("late") "}]");
     wait_for(scene, NULL, 3);
     dies(scene, RECEIPT("last"));
     receiptfile_release(keeper);
