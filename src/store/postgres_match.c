@@ -8,6 +8,7 @@
  * they find the same.  PostgreSQL's own parser would take addresses and numbers for what they are
  * not.  A text becomes a tsvector with the place of each word, for phrases; nothing that a person
  * types is an operator. */
+#include "store/phrase.h"
 #include "store/postgres_letter.h"
 
 #include <sqlite3.h>
@@ -131,38 +132,6 @@ enum status pg_words_add(struct pg_counts *counts, struct slice text, struct buf
 
 /* -- to search for ----------------------------------------------------------------------------- */
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\0' || (c >= '\t' && c <= '\r');
-}
-
-/* next_phrase takes a word or a quoted phrase off the front; false at the end. */
-static bool next_phrase(struct slice *rest, struct slice *phrase, bool *prefix)
-{
-    size_t i = 0, end;
-    while (i < rest->len && is_blank(rest->ptr[i]))
-        i++;
-    if (i == rest->len)
-        return false;
-    bool quoted = rest->ptr[i] == '"';
-    if (quoted)
-        i++;
-    for (end = i; end < rest->len; end++)
-        if (quoted ? rest->ptr[end] == '"' : is_blank(rest->ptr[end]))
-            break;
-    *phrase = (struct slice){rest->ptr + i, end - i};
-    if (quoted && end < rest->len)
-        end++; /* the closing quote */
-    *prefix = quoted ? end < rest->len && rest->ptr[end] == '*'
-                     : phrase->len > 1 && phrase->ptr[phrase->len - 1] == '*';
-    if (*prefix && quoted)
-        end++;
-    else if (*prefix)
-        phrase->len--;
-    *rest = (struct slice){rest->ptr + end, rest->len - end};
-    return true;
-}
-
 struct query {
     struct buf *out;
     int count;    /* words in all */
@@ -189,7 +158,7 @@ enum status pg_match(struct pg_counts *counts, struct slice q, struct buf *out, 
     bool prefix;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && query.count <= QUERY_WORDS_MAX &&
-           next_phrase(&q, &phrase, &prefix)) {
+           phrase_next(&q, &phrase, &prefix)) {
         query.begun = false;
         status = cut(counts, phrase, query_add, &query, err);
         if (query.begun)
